@@ -3,12 +3,13 @@ import { createByteBudget } from '@wellspring/core/byte-budget';
 import { sources } from '@wellspring/store/collections/sources';
 import { eventually } from '@wellspring/testing/eventually';
 import { numbers } from '@wellspring/testing/numbers';
+import { codeAllowNetworks, createGate } from './gate.fixture.ts';
 import { usePlatform } from './platform.fixture.ts';
 import { deployWorkflow } from './workflow.fixture.ts';
 
 const KB = 1024;
 const budget = createByteBudget(260 * KB);
-const t = usePlatform({ memory: { deployments: budget } });
+const t = usePlatform({ memory: { deployments: budget }, codeAllowNetworks });
 
 const LARGE = { text: 'x'.repeat(60 * KB) };
 const code = (body: string, hooks = '') =>
@@ -52,21 +53,25 @@ test('runs of a deployment that exceeds the memory do not hold up those of other
 });
 
 test('after an update within a batch, only the new deployment takes memory', async () => {
-  const id = await t.deploy(
-    code(`if (event === 0) await new Promise((done) => setTimeout(done, 500)); this.$emit('old');`),
-    {},
-    LARGE,
-  );
+  await using gate = await createGate();
+  const id = await t.deploy(code(`if (event === 0) { ${gate.wait} } this.$emit('old');`), {}, LARGE);
   const rows = t.store.collection(sources);
   const former = (await rows.get(id))!.deployment_id;
   await t.replaceCode(id, code(`this.$emit('new');`));
   const { deployment_id } = (await rows.get(id))!;
   await rows.patch(id, { deployment_id: former });
   const used: number[] = [];
-  let updated: Promise<unknown> | undefined;
+  let updated: Promise<void> | undefined;
+  const update = async () => {
+    const since = performance.now();
+    await rows.patch(id, { deployment_id });
+    // A batch rereads its source after 50 ms.
+    await eventually(() => performance.now() - since > 100);
+    gate.open();
+  };
   t.faults.execute = () => {
     used.push(budget.used);
-    updated ??= rows.patch(id, { deployment_id });
+    updated ??= update();
   };
   await t.runToEnd(id, numbers(40));
   await updated;

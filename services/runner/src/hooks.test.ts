@@ -7,13 +7,13 @@ import { states } from '@wellspring/store/collections/states';
 import { usage } from '@wellspring/store/collections/users';
 import { eventually } from '@wellspring/testing/eventually';
 import { numbers } from '@wellspring/testing/numbers';
+import { codeAllowNetworks, createGate, type Gate } from './gate.fixture.ts';
 import { usePlatform } from './platform.fixture.ts';
 
-const t = usePlatform();
+const t = usePlatform({ codeAllowNetworks });
 
-/** A hook that waits until a run releases it. */
-const HOOKED = `let go;
-export default {
+/** A hook that waits for the gate. */
+const hooked = (gate?: Gate) => `export default {
   name: 'Hooked',
   props: { db: '$.service.db' },
   hooks: {
@@ -21,11 +21,7 @@ export default {
     async activate() {
       this.db.set('by hook', 'set');
       console.log('waiting');
-      while (this.db.get('released') === undefined) {
-        await new Promise((resolve) => setTimeout(resolve, 5));
-        if (globalThis.rounds === undefined) globalThis.rounds = 0;
-        if (++globalThis.rounds > 400) break;
-      }
+      ${gate?.wait ?? ''}
       this.$emit('activated');
     },
     deactivate() { throw new TypeError('cannot leave'); },
@@ -45,16 +41,18 @@ async function hookBeside(id: string) {
 
 describe('a hook', () => {
   test('commits its emits, sets and logs as a separate run', async () => {
-    const id = await t.deploy(HOOKED);
+    const id = await t.deploy(hooked());
     expect(await t.hook(id, 'deploy')).toEqual({ ok: true });
     expect(await t.events(id)).toEqual(['deployed']);
     expect((await t.logs(id)).map(({ k }) => k)).toEqual(['start', 'emit', 'end']);
   });
 
   test('blocks no run, and runs see its sets at once', async () => {
-    const id = await t.deploy(HOOKED);
+    await using gate = await createGate();
+    const id = await t.deploy(hooked(gate));
     const hook = await hookBeside(id);
     expect(await t.events(id)).not.toContain('activated');
+    gate.open();
     expect(await hook.ended).toEqual({ ok: true });
     expect((await t.events(id)).at(-1)).toBe('activated');
     expect((await t.store.collection(states).get(id))!.db).toEqual({
@@ -64,10 +62,12 @@ describe('a hook', () => {
   });
 
   test('loses nothing when a concurrent run fails to commit', async () => {
-    const id = await t.deploy(HOOKED);
+    await using gate = await createGate();
+    const id = await t.deploy(hooked(gate));
     const hook = await hookBeside(id);
     const commits = t.refuseCommit();
-    await t.runAll(id, ['refused once']);
+    await t.runToEnd(id, ['refused once']);
+    gate.open();
     expect(await hook.ended).toEqual({ ok: true });
     await t.quiet();
     expect(commits()).toBeGreaterThan(1);
@@ -81,18 +81,19 @@ describe('a hook', () => {
   });
 
   test('keeps log lines that were committed while it ran, also if that commit fails', async () => {
-    const id = await t.deploy(HOOKED);
+    await using gate = await createGate();
+    const id = await t.deploy(hooked(gate));
     const commits = t.refuseCommit();
     const hook = t.hook(id, 'activate');
     await eventually(() => commits() > 0);
     await t.runToEnd(id, ['beside']);
-    await t.trigger(id, { kind: 'manual', payload: '"released"' });
+    gate.open();
     expect(await hook).toEqual({ ok: true });
     expect(await t.lines(id)).toEqual(['waiting']);
   });
 
   test('that throws returns the error and stores a record that names the hook', async () => {
-    const id = await t.deploy(HOOKED);
+    const id = await t.deploy(hooked());
     expect(await t.hook(id, 'deactivate')).toEqual({ ok: false, name: 'TypeError', message: 'cannot leave' });
     expect(await t.events(id, '$errors')).toMatchObject([
       {

@@ -11,7 +11,7 @@ import type { Job, QueueName } from '@wellspring/queue/port';
 import type { Config } from '@wellspring/runtime/config';
 import { sealValues } from '@wellspring/runtime/secret-values';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
-import { createSandbox, type Sandbox } from '@wellspring/sandbox/sandbox';
+import { createSandbox, type Sandbox, type SandboxOptions } from '@wellspring/sandbox/sandbox';
 import { events, logs, recordsOf } from '@wellspring/store/collections/events';
 import { outbox } from '@wellspring/store/collections/outbox';
 import { deployments, endpoints, type SourceRow, sources } from '@wellspring/store/collections/sources';
@@ -90,7 +90,7 @@ export interface Platform extends Harness {
   publishedPayloads(name?: string): any[];
 }
 
-type PlatformOptions = { permits?: PermitCounts; memory?: Partial<Memory>; freezeAfterMs?: number };
+type PlatformOptions = Partial<SandboxOptions & { permits: PermitCounts; memory: Partial<Memory> }>;
 
 /** A platform for each test of the file; the sandbox is shared. */
 export function usePlatform({ permits, memory, ...tuning }: PlatformOptions = {}): Platform {

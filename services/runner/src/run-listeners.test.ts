@@ -2,15 +2,15 @@ import { expect, test } from '@jest/globals';
 import type { Config } from '@wellspring/runtime/config';
 import type { Emitter } from '@wellspring/store/collections/emitters';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
-import { eventually } from '@wellspring/testing/eventually';
 import { numbers } from '@wellspring/testing/numbers';
 import { subscriptionRow } from '@wellspring/testing/rows';
 import { createCatalog } from './catalog.ts';
+import { codeAllowNetworks, createGate } from './gate.fixture.ts';
 import { usePlatform } from './platform.fixture.ts';
 import { subscribe } from './rows.fixture.ts';
 import { createRunListeners } from './run-listeners.ts';
 
-const t = usePlatform();
+const t = usePlatform({ codeAllowNetworks });
 const free = { charge() {} };
 
 /** Emits its event on the channel that it names. */
@@ -35,13 +35,15 @@ test('a run without listeners leaves no message', async () => {
 });
 
 test('a listener that is created during a run gets what the run emits', async () => {
+  await using gate = await createGate();
   const id = await t.deploy(`export default { name: 'Waiting', async run() {
-    await new Promise((resolve) => setTimeout(resolve, 500));
+    ${gate.wait}
     this.$emit('late', { name: 'side' });
   } };`);
   await t.runAll(id, ['go']);
-  await eventually(async () => t.busy() > 0);
+  await gate.reached;
   await subscribe(t, id, 'side');
+  gate.open();
   await t.quiet();
   expect(t.publishedPayloads('side')).toEqual(['late']);
 });

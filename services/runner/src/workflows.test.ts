@@ -3,11 +3,12 @@ import { type HttpReply, MAX_HOPS, type Send } from '@wellspring/contract/messag
 import { events } from '@wellspring/store/collections/events';
 import { eventually } from '@wellspring/testing/eventually';
 import { OWNER } from '@wellspring/testing/rows';
+import { codeAllowNetworks, createGate } from './gate.fixture.ts';
 import { usePlatform } from './platform.fixture.ts';
 import { subscribe } from './rows.fixture.ts';
 import { deployWorkflow } from './workflow.fixture.ts';
 
-const t = usePlatform();
+const t = usePlatform({ codeAllowNetworks });
 
 const sse = (id: string) => t.store.collection(events).list({ where: { partition: `${id}/$sse` } });
 const run = (id: string, ...list: unknown[]) => t.runToEnd(id, list);
@@ -149,10 +150,11 @@ describe('the reply of an HTTP call', () => {
   });
 
   test('an immediate one does not wait for the later steps', async () => {
-    const linger = 'await new Promise((r) => setTimeout(r, 1000)); $.send.emit("late");';
-    const { id, reply } = await replyOf(answer(true), linger);
+    await using gate = await createGate();
+    const { id, reply } = await replyOf(answer(true), `${gate.wait} $.send.emit("late");`);
     expect(reply).toMatchObject({ kind: 'response', status: 201 });
     expect(await t.events(id)).toEqual([]);
+    gate.open();
     await t.quiet();
     expect(await t.events(id)).toEqual(['late']);
   });
