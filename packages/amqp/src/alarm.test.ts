@@ -106,9 +106,11 @@ await withPrograms(['rabbitmq'], () => {
         }),
       ),
     );
-    await eventually(() => arrived.length === 200);
+    // After a lost connection some arrive twice.
+    const first = () => [...new Set(arrived)];
+    await eventually(() => first().length === 200);
     for (const at of [0, 1]) {
-      expect(arrived.filter((id) => id.startsWith(`${at}`))).toEqual(ids.map((id) => `${at}${id}`));
+      expect(first().filter((id) => id.startsWith(`${at}`))).toEqual(ids.map((id) => `${at}${id}`));
     }
     expect(mostUsed).toBeLessThanOrEqual(256 * KB);
     expect(unconfirmed.used).toBe(0);

@@ -148,9 +148,10 @@ await withPrograms(['mongodb'], () => {
       await rows.insertOne({ _id: 1 });
       await server.kill();
       const begun = performance.now();
-      for (const work of [() => rows.insertOne({ _id: 2 }), () => rows.findOne({}), () => mongo.ping()]) {
-        await expect(translateErrors<unknown>(work())).rejects.toBeInstanceOf(Unavailable);
-      }
+      const works = [rows.insertOne({ _id: 2 }), rows.findOne({}), mongo.ping()];
+      await Promise.all(
+        works.map((work) => expect(translateErrors<unknown>(work)).rejects.toBeInstanceOf(Unavailable)),
+      );
       expect(performance.now() - begun).toBeLessThan(MAX_OPERATION_MS);
       await eventually(() => !mongo.isUp);
       await server.start();
@@ -159,6 +160,6 @@ await withPrograms(['mongodb'], () => {
       expect(performance.now() - back).toBeLessThan(5_000);
       expect(await rows.findOne({ _id: 1 })).toEqual({ _id: 1 });
       expect(lines).toEqual(['mongodb.down', 'mongodb.up']);
-    });
+    }, 60_000);
   });
 });

@@ -1,6 +1,7 @@
 import { createServer, type Socket } from 'node:net';
 import { afterEach, expect, test } from '@jest/globals';
 import { deliveries } from '@wellspring/store/collections/webhooks';
+import { numbers } from '@wellspring/testing/numbers';
 import { event, eventsOf, until, usePlatform } from './platform.fixture.ts';
 
 const ends: (() => void)[] = [];
@@ -34,15 +35,17 @@ test('300 hanging receivers delay neither a receiver that answers nor a new one'
   // Some of them have the address of the one that answers.
   const answers = ({ path }: { path: string }) => (path === '/hang' ? 'hang' : 200);
   const [emitters, sound, fresh] = [new Map<string, string>(), await t.receive(answers), await t.receive()];
-  for (let n = 0; n < 300; n++) {
-    const owner_id = owner(n % 6);
-    const emitter = emitters.get(owner_id) ?? (await t.source({ owner_id }));
-    emitters.set(owner_id, emitter);
-    // Half of them answered before.
-    const health = n % 2 === 0 ? { failures: 0, tried_at: 1 } : {};
-    const { id } = await t.webhook(n % 3 === 0 ? `${sound.url}/hang` : hanging.url, { owner_id, ...health });
-    await t.subscribe(emitter, id, '', owner_id, owner_id);
-  }
+  for (let n = 0; n < 6; n++) emitters.set(owner(n), await t.source({ owner_id: owner(n) }));
+  await Promise.all(
+    numbers(300).map(async (n) => {
+      const owner_id = owner(n % 6);
+      // Half of them answered before.
+      const health = n % 2 === 0 ? { failures: 0, tried_at: 1 } : {};
+      const url = n % 3 === 0 ? `${sound.url}/hang` : hanging.url;
+      const { id } = await t.webhook(url, { owner_id, ...health });
+      await t.subscribe(emitters.get(owner_id)!, id, '', owner_id, owner_id);
+    }),
+  );
   const mine = owner(9);
   const emitter = await t.source({ owner_id: mine });
   const hook = async (url: string, name: string) =>
@@ -51,7 +54,7 @@ test('300 hanging receivers delay neither a receiver that answers nor a new one'
   await hook(fresh.url, 'fresh');
   t.start();
   const flood = async () => {
-    for (const [owner_id, id] of emitters) await t.emit(id, eventsOf(10), { owner_id });
+    await Promise.all([...emitters].map(([owner_id, id]) => t.emit(id, eventsOf(10), { owner_id })));
   };
   await flood();
   await until(
@@ -62,7 +65,8 @@ test('300 hanging receivers delay neither a receiver that answers nor a new one'
   // They are all rows now, and their messages are done.
   await t.quiet();
   await flood();
-  for (let n = 0; n < 50; n++) await t.emit(emitter, [event(n), event(n, 'fresh')], { owner_id: mine });
+  const owned = { owner_id: mine };
+  await Promise.all(numbers(50).map((n) => t.emit(emitter, [event(n), event(n, 'fresh')], owned)));
   await t.untilStatus('delivered', 100);
   const answered = sound.requests.filter(({ path }) => path !== '/hang');
   expect([answered.length, fresh.requests.length]).toEqual([50, 50]);
@@ -73,10 +77,12 @@ test('300 hanging receivers delay neither a receiver that answers nor a new one'
 test('a message with many deliveries holds up no other emitter, and is stored once', async () => {
   const [many, sink, other] = [1_500, await t.receive(), await t.receive()];
   const [big, small] = [await t.source(), await t.source()];
-  for (let n = 0; n < many; n++) {
-    const { id } = await t.webhook(`${sink.url}/${n}`, { failures: 0, tried_at: 1 });
-    await t.subscribe(big, id);
-  }
+  await Promise.all(
+    numbers(many).map(async (n) => {
+      const { id } = await t.webhook(`${sink.url}/${n}`, { failures: 0, tried_at: 1 });
+      await t.subscribe(big, id);
+    }),
+  );
   await t.subscribe(small, (await t.webhook(other.url)).id);
   t.start();
   await t.emit(big, eventsOf(100));
