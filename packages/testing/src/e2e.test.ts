@@ -80,7 +80,7 @@ test('a deployed source delivers signed events, streams and lists them, also aft
     ]);
   });
   expect(sink.requests).toHaveLength(2);
-});
+}, 120_000);
 
 test('Ctrl-C, which reaches the whole process group, lets running code finish', async () => {
   const { client } = platform;
@@ -102,12 +102,12 @@ test('Ctrl-C, which reaches the whole process group, lets running code finish', 
   await platform.ready();
   expect((await client.listSourceErrors({ id: source.id })).data).toEqual([]);
   expect((await client.listSourceEvents({ id: source.id })).data).toMatchObject([{ event: 'finished' }]);
-});
+}, 120_000);
 
 test('a second platform on the same data directory is refused, the first continues', async () => {
   await expect(startPlatform({ dataDir })).rejects.toThrow(/data directory|in use|another/i);
   expect(await platform.client.getMe()).toMatchObject({ username: 'admin' });
-});
+}, 120_000);
 
 test('code in a source can neither reach the platform nor see its data', async () => {
   const { client } = platform;
