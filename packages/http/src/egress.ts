@@ -37,11 +37,11 @@ export interface EgressOptions {
   /** Connections to one origin; default 64. */
   connections?: number;
   connectMs?: number;
-  /** `dns.lookup`; replaced in tests of hostile name servers. */
+  /** `dns.lookup`; replaced in tests of name servers that are hostile or do not answer. */
   resolve?: Resolve;
 }
 
-type Resolve = (
+export type Resolve = (
   hostname: string,
   options: LookupAllOptions,
   callback: (error: NodeJS.ErrnoException | null, found: { address: string; family: number }[]) => void,

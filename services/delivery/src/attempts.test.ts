@@ -148,6 +148,8 @@ describe('attempts', () => {
     for (const url of [gone.url, 'http://10.0.0.1/', 'http://no-such-host.invalid/']) {
       await t.subscribe(emitter, (await t.webhook(url)).id);
     }
+    // A name server may take longer to say so than an attempt lasts.
+    t.options.resolve = (name, _, callback) => callback(new Error(`getaddrinfo ENOTFOUND ${name}`), []);
     t.start();
     await t.emit(emitter, [event(1)]);
     const rows = await until(t.deliveries, (all) => all.filter((row) => row.attempts === 1).length === 3);
@@ -158,7 +160,7 @@ describe('attempts', () => {
     expect(rows.map((row) => attemptsOf(row)[0]!.error).sort()).toEqual([
       expect.stringContaining('not a public address'),
       expect.stringContaining('ECONNREFUSED'),
-      expect.stringMatching(/^getaddrinfo E[A-Z_]+ /),
+      expect.stringMatching(/^getaddrinfo ENOTFOUND no-such-host.invalid/),
     ]);
   });
 

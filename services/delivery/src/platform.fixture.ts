@@ -30,7 +30,7 @@ import {
   type Received,
   type WebhookSink,
 } from '@wellspring/testing/webhook-sink';
-import { createDeliveryService } from './service.ts';
+import { createDeliveryService, type DeliveryOptions } from './service.ts';
 
 /** The delivery service on embedded adapters, with real receivers and a movable clock. */
 
@@ -72,6 +72,8 @@ interface Webhook {
 }
 
 export interface Platform extends Harness<ReturnType<typeof movableClock>> {
+  /** Of the service. */
+  options: DeliveryOptions;
   /** Of the rates of requests. */
   buckets: TokenBuckets;
   /** Starts the service. @param memoryBytes default: the memory of the queue, 1 GiB */
@@ -159,6 +161,7 @@ export function usePlatform(): Platform {
   const t = useHarness(movableClock) as Platform;
   beforeEach(() => {
     t.buckets = createTokenBuckets(t.clock);
+    t.options = {};
   });
 
   t.start = (fields = {}, memoryBytes) => {
@@ -171,7 +174,7 @@ export function usePlatform(): Platform {
       ...fields,
     } as Config;
     const memory = memoryBytes === undefined ? t.memory : createMemory(memoryBytes);
-    t.run(createDeliveryService({ ...t, memory, config }));
+    t.run(createDeliveryService({ ...t, ...t.options, memory, config }));
   };
   t.restart = async () => {
     endHanging();

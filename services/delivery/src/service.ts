@@ -1,5 +1,5 @@
 import { createObjectWriter } from '@wellspring/blob/object-writer';
-import { createEgress } from '@wellspring/http/egress';
+import { createEgress, type Resolve } from '@wellspring/http/egress';
 import { createFairAdmission } from '@wellspring/queue/fair-admission';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { Service } from '@wellspring/runtime/service';
@@ -8,7 +8,7 @@ import { createClaimLoop } from './claims.ts';
 import { createDelayedEvents } from './delayed.ts';
 import { createEmittedHandler } from './emitted.ts';
 import { createFanOut } from './fan-out.ts';
-import { createFirstAttemptTimeout } from './first-attempt-timeout.ts';
+import { createFirstAttemptTimeout, type FirstAttemptTimeout } from './first-attempt-timeout.ts';
 import { createWebhookHealth } from './health.ts';
 import { createSigningKeys } from './keys.ts';
 import { ATTEMPT_TIMEOUT_MS } from './lease.ts';
@@ -42,16 +42,26 @@ type DeliveryDeps = Pick<
   | 'config'
 >;
 
+/** For tests. */
+export interface DeliveryOptions {
+  /** Default: by the clock. */
+  timeout?: FirstAttemptTimeout;
+  /** Default: `dns.lookup`. */
+  resolve?: Resolve;
+}
+
 /**
  * Delivers every committed event to its listeners at least once: runs for sources, signed requests for webhooks. A crash
  * repeats each attempt in progress at most once, with the same `webhook-id`. Also makes the requests of workflows
  * (`$.send`), without retries.
  */
-export function createDeliveryService(deps: DeliveryDeps): Service {
+export function createDeliveryService(deps: DeliveryDeps & DeliveryOptions): Service {
+  const { timeout = createFirstAttemptTimeout(deps.clock), resolve } = deps;
   const egress = createEgress({
     allowNetworks: deps.config.allowNetworks,
     // Webhooks of several owners may share an address: a hanging one must not use up the connections of the others.
     connections: LIMITS.total,
+    resolve,
   });
   const permits = createPermits(LIMITS, deps.clock.now, () => claims.wake());
   const post = createPost(egress, ATTEMPT_TIMEOUT_MS);
@@ -60,7 +70,7 @@ export function createDeliveryService(deps: DeliveryDeps): Service {
   const attempts: Attempts = createAttempts({
     ...deps,
     permits,
-    timeout: createFirstAttemptTimeout(deps.clock),
+    timeout,
     post,
     sender: createSender(deps, {
       http: createHttpSend(createPost(egress, SEND_TIMEOUT_MS), egress.checkUrl),
