@@ -36,6 +36,8 @@ export interface AmqpTarget {
   log: Log;
   /** For the messages of all publishers that are sent and not confirmed, and for calls during an alarm. */
   unconfirmed?: ByteBudget;
+  /** A message that is not confirmed fails after this long; default 10 seconds. */
+  publishTimeoutMs?: number;
   /** Aborts the wait for an unreachable broker. */
   signal?: AbortSignal;
 }
@@ -52,6 +54,7 @@ export async function openAmqp({
   url,
   log,
   unconfirmed = createByteBudget(UNCONFIRMED_BYTES),
+  publishTimeoutMs,
   signal,
 }: AmqpTarget): Promise<Amqp> {
   /** Everything to close, with its `reopen` for node changes. */
@@ -105,6 +108,7 @@ export async function openAmqp({
             openRecoveringChannel(publishing, (model) => model.createConfirmChannel(), events, log),
           blocked: () => publishing.blocked,
           unconfirmed,
+          timeoutMs: publishTimeoutMs,
         }),
       ),
     async ping() {

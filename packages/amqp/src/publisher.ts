@@ -82,9 +82,12 @@ export interface PublisherOptions {
   /** undefined: the broker accepts messages. */
   blocked(): Blocked | undefined;
   unconfirmed: ByteBudget;
+  /** Default PUBLISH_TIMEOUT_MS. */
+  timeoutMs?: number;
 }
 
-export function createPublisher({ name, log, open, blocked, unconfirmed }: PublisherOptions): Publisher {
+export function createPublisher(options: PublisherOptions): Publisher {
+  const { name, log, open, blocked, unconfirmed, timeoutMs = PUBLISH_TIMEOUT_MS } = options;
   /** Both in the order of the calls; `sent` precedes `waiting`. */
   const sent = new Map<string, Entry>();
   const waiting = createLinkedList<Entry>();
@@ -269,14 +272,8 @@ export function createPublisher({ name, log, open, blocked, unconfirmed }: Publi
         // Two messages with one id in flight need distinct ids for their confirms.
         const given = message.options?.messageId;
         const id = given === undefined || sent.has(given) ? `${given ?? ''}~${++counter}` : given;
-        wait({
-          ...message,
-          id,
-          deadline: performance.now() + PUBLISH_TIMEOUT_MS,
-          leave() {},
-          resolve,
-          reject,
-        });
+        const deadline = performance.now() + timeoutMs;
+        wait({ ...message, id, deadline, leave() {}, resolve, reject });
         timer ??= setInterval(check, CHECK_INTERVAL_MS).unref();
         pump();
       });

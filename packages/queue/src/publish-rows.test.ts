@@ -11,7 +11,8 @@ await withPrograms(['rabbitmq'], () => {
 
   test('a partition without a leader holds up no rows of others, and its rows are ended when they are confirmed', async () => {
     const installation = install(2);
-    const { queue } = await start(installation);
+    // Commands to the broker may take longer than a message has to be confirmed.
+    const { queue } = await start({ ...installation, publishTimeoutMs: 60_000 });
     const rows = numbers(100).map((n) => `dc_${n}`);
     const jobOf = (key: string) => ({ key, payload: '0' });
     const ended: string[] = [];
@@ -29,5 +30,5 @@ await withPrograms(['rabbitmq'], () => {
     await servers.rabbit.suspend(`${installation.prefix}runs.0`, false);
     await eventually(() => ended.length === rows.length);
     expect(ended.toSorted()).toEqual(rows.toSorted());
-  });
+  }, 60_000);
 });

@@ -33,6 +33,7 @@ export interface Installation {
   partitions?: number;
   renewMs?: number;
   leaseMs?: number;
+  publishTimeoutMs?: number;
   log?: Log;
   memory?: RabbitQueueOptions['memory'];
   /** After `kill`, the process does nothing more; otherwise its consumers can be awaited. */
@@ -63,8 +64,9 @@ export async function startProcess(installation: Installation): Promise<RabbitPr
     leaseMs = LEASE_MS,
     memory = createMemory(1024 ** 3),
     log = silentLog,
+    publishTimeoutMs,
   } = installation;
-  const amqp = await openAmqp({ url: installation.amqp, log });
+  const amqp = await openAmqp({ url: installation.amqp, log, publishTimeoutMs });
   const member = newSecret();
   let isDead = false;
   /** A sleep does not end after the kill. */
