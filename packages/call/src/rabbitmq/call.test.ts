@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { expect, test } from '@jest/globals';
+import { consume } from '@wellspring/amqp/channel';
 import { type Amqp, openAmqp } from '@wellspring/amqp/client';
 import { newSecret } from '@wellspring/core/ids';
 import { silentLog } from '@wellspring/core/log';
@@ -34,6 +35,14 @@ async function openCall(
   return { amqp, call: { ...rabbit, close }, [Symbol.asyncDispose]: close };
 }
 
+/** Resolves when its channel is open: messages are sent at once. */
+const untilOpen = (call: Call) =>
+  eventually(async () => {
+    const replyAddress = call.openReplyAddress();
+    call.reply(replyAddress.address, 1);
+    return (await replyAddress.receive(100)) === 1;
+  });
+
 /** A handler that never answers, and a promise of its first call. */
 function neverAnswering() {
   const begun = Promise.withResolvers<void>();
@@ -47,12 +56,7 @@ function neverAnswering() {
 await withServers(['rabbitmq'], ({ rabbitmq }) => {
   callConformance('RabbitMQ', async () => {
     const { call } = await openCall(rabbitmq);
-    // Replies need an open channel.
-    await eventually(async () => {
-      const replyAddress = call.openReplyAddress();
-      call.reply(replyAddress.address, 1);
-      return (await replyAddress.receive(100)) === 1;
-    });
+    await untilOpen(call);
     return call;
   });
 
@@ -74,25 +78,18 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
     const [one, two, three] = calls as [Call, Call, Call];
     one.serve('hook', async () => 'one', stop.signal);
     two.serve('hook', async () => 'two', stop.signal);
-    // Each works until both are asked: the idle one gets the second request.
-    const both = Promise.withResolvers<void>();
-    const busy = new Set<string>();
-    for (const [name, call] of [
-      ['one', one],
-      ['two', two],
-    ] as const) {
-      call.serve(
-        'any',
-        async () => {
-          busy.add(name);
-          if (busy.size === 2) both.resolve();
-          await both.promise;
-          return name;
-        },
-        stop.signal,
-      );
-    }
-    const ask = (address: string, key: string) => three.request(address, {}, { key, deadlineMs: 10_000 });
+    const released = Promise.withResolvers<void>();
+    let busy = 0;
+    one.serve(
+      'any',
+      async () => {
+        busy += 1;
+        await released.promise;
+        return 'one';
+      },
+      stop.signal,
+    );
+    const ask = (address: string, key: string) => three.request(address, {}, { key, deadlineMs: 30_000 });
     expect(await Promise.all([ask('hook', 'dc_1'), ask('hook', 'dc_2'), ask('hook', 'dc_1')])).toEqual([
       'one',
       'two',
@@ -100,10 +97,15 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
     ]);
     owners.set('dc_1', 'two');
     expect(await ask('hook', 'dc_1')).toBe('two');
-    const first = ask('any', 'x');
-    await eventually(() => busy.size === 1);
-    const answers = [first, ask('any', 'x')];
-    expect(new Set(await Promise.all(answers))).toEqual(new Set(['one', 'two']));
+    // So many that its answer is as late as possible: the idle one gets the next request.
+    const held = Array.from({ length: 40 }, () => ask('any', 'x'));
+    await eventually(() => busy === 40);
+    two.serve('any', async () => 'two', stop.signal);
+    // The broker knows of it before it asks.
+    expect(await two.request('any', {}, { deadlineMs: 30_000 })).toBe('two');
+    expect(await ask('any', 'x')).toBe('two');
+    released.resolve();
+    expect(new Set(await Promise.all(held))).toEqual(new Set(['one']));
     const replyAddress = three.openReplyAddress();
     const received = replyAddress.receive(10_000);
     one.reply(replyAddress.address, { status: 201 });
@@ -118,7 +120,7 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
     expect(new Set(others)).toEqual(new Set(['one']));
     stop.abort();
     for (const call of [one, three]) await call.close();
-  });
+  }, 60_000);
 
   /** A channel beside those of the calls. */
   async function openRawChannel() {
@@ -190,10 +192,16 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
     const { queue } = await raw.channel.assertQueue('', { exclusive: true });
     await raw.channel.bindQueue(queue, `${prefix}call`, 'frozen');
     const count = async () => (await raw.channel.checkQueue(queue)).messageCount;
+    // Gets the same messages, and takes them.
+    const { queue: other } = await raw.channel.assertQueue('', { exclusive: true });
+    await raw.channel.bindQueue(other, `${prefix}call`, 'frozen');
+    const sent = Promise.withResolvers<void>();
+    await consume(raw.channel, other, () => sent.resolve(), { noAck: true });
+    await untilOpen(opened.call);
     const request = opened.call
       .request('hook', 1, { key: 'dc_1', deadlineMs: 1_000 })
       .catch((error: unknown) => error);
-    await eventually(async () => (await count()) === 1);
+    await sent.promise;
     expect(await request).toBeInstanceOf(CallFailed);
     await eventually(async () => (await count()) === 0);
   });
