@@ -1,8 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
 import { type EmittedMessage, MAX_HOPS } from '@wellspring/contract/messages';
+import { createTokenBuckets } from '@wellspring/core/token-buckets';
 import { users } from '@wellspring/store/collections/users';
 import { deliveries } from '@wellspring/store/collections/webhooks';
 import { workflows } from '@wellspring/store/collections/workflows';
+import { createFakeClock } from '@wellspring/testing/fake-clock';
 import { OWNER, userRow } from '@wellspring/testing/rows';
 import { until, usePlatform } from '../platform.fixture.ts';
 import { mailServer, OTHER, useSends, WORKFLOW } from './sends.fixture.ts';
@@ -200,6 +202,9 @@ describe('$.send.email', () => {
   test('beyond the rate of the owner is made later', async () => {
     await using server = await mailServer();
     await account();
+    // No request becomes due for the rate before the test says so.
+    const clock = createFakeClock();
+    t.buckets = createTokenBuckets(clock);
     t.start({ smtpUrl: server.url });
     await emit(...Array.from({ length: 5 }, (_, n) => send('email', { text: `${n}` })));
     await t.untilStatus('delivered', 2);
@@ -209,6 +214,7 @@ describe('$.send.email', () => {
     ]);
     expect(server.mails).toHaveLength(2);
     for (const count of [3, 4, 5]) {
+      await clock.advance(15_000);
       t.clock.advance(15_000);
       await until(t.deliveries, (all) => all.filter(({ status }) => status === 'delivered').length >= count);
     }
@@ -224,6 +230,8 @@ describe('$.send.email', () => {
     await emit(send('email', { subject: 'only' }));
     expect((await failure()).msg).toMatch(/needs text or html/);
     await t.reopen();
+    // The rate allows another one.
+    t.clock.advance(2_000);
     t.start();
     await emit(send('email', { text: 'x' }));
     expect((await failure()).msg).toMatch(/not configured.*WELLSPRING_SMTP_URL/);
