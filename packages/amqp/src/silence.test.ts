@@ -73,11 +73,14 @@ await withServers(['rabbitmq'], ({ rabbitmq: url }) => {
     const begun = performance.now();
     const first = publish('a', 'first');
     await eventually(() => performance.now() - begun > 4_000);
-    const later = [publish('a', 'second'), publish('b', 'other')];
+    const second = publish('a', 'second');
+    // It has as much time as possible for the new connection.
+    await eventually(() => performance.now() - begun > 7_000);
+    const other = publish('b', 'other');
     expect(await first).toBe('failed');
     network.cut();
     network.heal();
-    expect(await Promise.all(later)).toEqual(['failed', 'confirmed']);
+    expect(await Promise.all([second, other])).toEqual(['failed', 'confirmed']);
     expect(await publish('a', 'first')).toBe('confirmed');
     await eventually(() => seen.includes('first'));
     expect(seen).toEqual(['before', 'other', 'first']);
@@ -108,6 +111,7 @@ await withServers(['rabbitmq'], ({ rabbitmq: url }) => {
     await eventually(() => network.sockets > 0);
     stop.abort(new Error('never mind'));
     await expect(waiting).rejects.toThrow('never mind');
-    await eventually(() => network.sockets === 0, { ms: 1_000 });
+    // Connecting would end after 5 s.
+    await eventually(() => network.sockets === 0, { ms: 3_000 });
   }, 30_000);
 });

@@ -15,6 +15,8 @@ import { overflow } from './collections.ts';
 import { startProcess } from './process.fixture.ts';
 
 const RUNS = 3_000;
+/** Runs that the first process may commit before it is cut off: many are left for the other one. */
+const BEFORE_CUT = 500;
 const KEYS = ['slow0', 'slow1', 'slow2'];
 const LEASE_MS = 2_000;
 /** Of a job that takes until another process has it. */
@@ -28,12 +30,15 @@ function createCommits() {
   const by = new Map<string, number>();
   /** Effects of the long job, which no epoch fences: the names of the processes. */
   const effects: string[] = [];
+  const cutOff = Promise.withResolvers<void>();
+  const count = () => [...committed.values()].reduce((sum, all) => sum + all.length, 0);
   return {
+    cutOff,
+    count,
     committed,
     twice,
     by,
     effects,
-    count: () => [...committed.values()].reduce((sum, all) => sum + all.length, 0),
     handlerOf:
       (name: string): Handler =>
       async (jobs, _, assertHeld) => {
@@ -44,6 +49,7 @@ function createCommits() {
           await pause(25);
         }
         await pause(25);
+        if (name === 'cut' && count() >= BEFORE_CUT) await cutOff.promise;
         for (const { key, payload, epoch, redelivered } of jobs) {
           if (epoch < (epochs.get(key) ?? 0)) throw new LeaseLost('A later lease has committed.');
           epochs.set(key, epoch);
@@ -102,6 +108,7 @@ await withPrograms(['rabbitmq', 'mongodb'], () => {
         });
         ending.push(async () => {
           stop.abort();
+          commits.cutOff.resolve();
           await ended;
           await process.close();
           await store.close();
@@ -130,6 +137,7 @@ await withPrograms(['rabbitmq', 'mongodb'], () => {
 
   async function checkCut({ commits, other, rows }: Installation, network: Network): Promise<void> {
     network.silence();
+    commits.cutOff.resolve();
     const before = commits.by.get('cut')!;
     other.consume();
     await eventually(() => commits.by.get('other')! > 50, { ms: 30_000, every: 20 });
