@@ -57,4 +57,4 @@ test(`accepted calls are emitted once and delivered, over ${CRASHES} crashes (se
   );
   // The crashes interrupted work.
   expect(unanswered).toBeGreaterThan(CRASHES / 2);
-}, 300_000);
+}, 600_000);
