@@ -1,7 +1,10 @@
-import { afterEach, expect, test } from '@jest/globals';
+import { afterEach, expect, jest, test } from '@jest/globals';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
 import { openSandbox, TIERS } from './sandbox.fixture.ts';
 import { selfTest } from './self-test.ts';
+
+// Each start tests the isolation anew.
+jest.setTimeout(120_000);
 
 let dir: TempDir | undefined;
 afterEach(async () => {

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { descendants } from '../processes.fixture.ts';
@@ -22,6 +22,14 @@ const list = (directory: string): string[] => {
     return [];
   }
 };
+const textOf = (file: string): string => {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch {
+    // It does not exist, or was removed.
+    return '';
+  }
+};
 
 /** Starts a process with unique code, and finds its process directory by it. */
 export async function liveProcess(sandbox: TestSandbox, name: string): Promise<LiveProcess> {
@@ -32,7 +40,7 @@ export async function liveProcess(sandbox: TestSandbox, name: string): Promise<L
     for (const id of list(join(tmpdir(), base))) {
       const path = join(tmpdir(), base, id);
       const code = join(path, 'app', 'component.mjs');
-      if (existsSync(code) && readFileSync(code, 'utf8').includes(mark))
+      if (textOf(code).includes(mark))
         return { path, code, egress: join(path, 'run', 'eg'), tmp: join(path, 'tmp') };
     }
   throw new Error(`The process directory of ${name} was not found.`);

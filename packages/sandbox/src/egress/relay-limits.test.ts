@@ -33,7 +33,9 @@ describe('the limit of a sandbox', () => {
     const [client, other] = [await relay.client('a'), await relay.client('b')];
     const outcomes = await Promise.all(Array.from({ length: 40 }, () => attempt(client, server.port)));
     expect(outcomes.filter((outcome) => outcome === 'connected').length).toBeGreaterThanOrEqual(4);
-    expect(outcomes.at(-1)).toMatch(/^EAGAIN: .*limit of 20 new connections per second/);
+    const refused = outcomes.filter((outcome) => outcome !== 'connected');
+    expect(refused.length).toBeGreaterThan(0);
+    for (const one of refused) expect(one).toMatch(/^EAGAIN: .*limit of 20 new connections per second/);
     await isServed(other, server.port);
     await eventually(async () => (await attempt(client, server.port)) === 'connected');
   });
@@ -68,7 +70,9 @@ describe('the limit of a sandbox', () => {
     const client = await relay.client('a');
     const answers = await Promise.all(Array.from({ length: 10 }, () => client.ask({ lookup: 'a.example' })));
     expect(answers[0]).toHaveProperty('found');
-    expect(answers.at(-1)).toMatchObject({ failed: { code: 'EAGAIN' } });
+    const failed = answers.filter((answer) => !('found' in answer));
+    expect(failed.length).toBeGreaterThan(0);
+    for (const one of failed) expect(one).toMatchObject({ failed: { code: 'EAGAIN' } });
   });
 
   test('of idle time is enforced', async () => {

@@ -27,7 +27,7 @@ testAsRoot(
     }
     writeFileSync(provideLauncher(cache), `#!/bin/sh\necho >> ${calls}\nexec /bin/sleep 60\n`);
     const logged: string[] = [];
-    removeLeftovers(base, cache, { ...silentLog, warn: (_, event) => logged.push(event) }, 1_000);
+    removeLeftovers(base, cache, { ...silentLog, warn: (_, event) => logged.push(event) }, 10_000);
     expect(readFileSync(calls, 'utf8')).toBe('\n');
     expect(logged).toEqual(['sandbox.leftovers_kept']);
     expect(existsSync(join(base, 'one', 'tmp', 'file'))).toBe(true);

@@ -8,7 +8,17 @@ import { openClient } from '../packager-client.fixture.ts';
 import { openRegistry } from '../registry.fixture.ts';
 
 const running = (): number[] => descendants(process.pid).filter(isAlive);
-const commandOf = (pid: number): string => readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ');
+/** undefined: the process has ended. */
+function ofRunning<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch {
+    return undefined;
+  }
+}
+const commandOf = (pid: number): string =>
+  (ofRunning(() => readFileSync(`/proc/${pid}/cmdline`, 'utf8')) ?? '').replaceAll('\0', ' ');
+const uidOf = (pid: number): number => ofRunning(() => uidsOf(pid)[0]) ?? 0;
 const having = (part: string): number[] => running().filter((pid) => commandOf(pid).includes(part));
 const isSandboxUser = (uid: number) => uid > 60_000 && uid !== 65_534;
 
@@ -50,7 +60,7 @@ function recordUserIds() {
       );
       await eventually(() => having('/jail/pnpm install').length === 2, { ms: 20_000 });
       const managers = having('/jail/pnpm install');
-      const users = managers.map((pid) => uidsOf(pid)[0]!);
+      const users = managers.map(uidOf);
       expect(new Set(users).size).toBe(2);
       expect(users.every(isSandboxUser)).toBe(true);
       expect(new Set(given).size).toBe(given.length);
@@ -58,9 +68,9 @@ function recordUserIds() {
       const block = given.length / 2;
       expect(users.map((uid) => Math.floor(given.indexOf(uid) / block)).sort()).toEqual([0, 1]);
       // Each user has only processes of one jail: pnpm, the program that started it, and the launcher.
-      for (const uid of users) expect(running().filter((pid) => uidsOf(pid)[0] === uid)).toHaveLength(3);
+      for (const uid of users) expect(running().filter((pid) => uidOf(pid) === uid)).toHaveLength(3);
 
-      const left = running().filter((pid) => isSandboxUser(uidsOf(pid)[0]!));
+      const left = running().filter((pid) => isSandboxUser(uidOf(pid)));
       const victims = [...having('packager-process.mjs'), ...(killsLaunchers ? having('launcher-') : [])];
       expect(victims.length).toBeGreaterThanOrEqual(killsLaunchers ? 4 : 2);
       for (const pid of victims) process.kill(pid, 'SIGKILL');
