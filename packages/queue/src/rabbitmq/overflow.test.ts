@@ -22,6 +22,8 @@ await withPrograms(['rabbitmq'], () => {
       .filter((key) => partitionOf(key, 2) === partition)
       .slice(0, 40);
     const slowly = { isDead: false };
+    let slowBatches = 0;
+    /** In batches of the slow key, 200 ms each: the wall clock would include delays of the machine. */
     const delays: number[] = [];
     const sentAt = new Map<string, number>();
     const handle = ledger.handler(slowly);
@@ -32,8 +34,10 @@ await withPrograms(['rabbitmq'], () => {
       'runs',
       async (batch) => {
         const { key } = batch[0];
-        if (key === 'slow') await pause(200);
-        else delays.push(performance.now() - sentAt.get(key)!);
+        if (key === 'slow') {
+          slowBatches += 1;
+          await pause(200);
+        } else delays.push(slowBatches - sentAt.get(key)!);
         await handle(batch);
       },
       { concurrency: 8, batch: 4, signal: stop.signal },
@@ -43,11 +47,11 @@ await withPrograms(['rabbitmq'], () => {
     const rows = store.collection(overflow);
     await eventually(async () => (await rows.count()) > 8_000, { ms: 20_000, every: 100 });
     for (const key of others) {
-      sentAt.set(key, performance.now());
+      sentAt.set(key, slowBatches);
       await one.queue.publish('runs', { key, payload: '0' });
     }
     await eventually(() => delays.length === others.length);
-    expect(Math.max(...delays)).toBeLessThan(1_000);
+    expect(Math.max(...delays)).toBeLessThan(5);
 
     // Another process with a fast handler takes over.
     slowly.isDead = true;
@@ -143,7 +147,8 @@ await withPrograms(['rabbitmq'], () => {
   }, 60_000);
 
   test('purging a slow key drops its overflow', async () => {
-    const installation = install(2);
+    // No lease may expire while this process is slow: the held job would be handled again.
+    const installation = { ...install(2), leaseMs: 60_000 };
     const one = await start(installation);
     const seen: string[] = [];
     const held = Promise.withResolvers<void>();
