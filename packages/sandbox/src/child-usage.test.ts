@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
@@ -8,6 +8,7 @@ import { numbers } from '@wellspring/testing/numbers';
 import { tempDir } from '@wellspring/testing/temp-dir';
 import { createChildUsage } from './child-usage.ts';
 import type { ProcessDirectory } from './process-directories.ts';
+import { isStopped } from './processes.fixture.ts';
 import { CHILD_LIMITS, type Tier } from './tiers/tier.ts';
 
 test('a process that has ended by itself is charged for the time since its last figure, once and at most for its call', async () => {
@@ -37,6 +38,9 @@ test('short calls are charged together, and nothing is lost', async () => {
     charges.push(usage.takeCallCpuMs(0.1));
     await new Promise((resolve) => setImmediate(resolve));
   }
+  // It uses nothing between the last charge and the figure that the sum is compared with.
+  child.kill('SIGSTOP');
+  await eventually(() => isStopped(child.pid!));
   charges.push(usage.takeCpuMs(0));
   expect(charges).toContain(0);
   expect(sum()).toBeCloseTo(usage.cpuMs(false)! - before, -1);
@@ -73,7 +77,7 @@ test('the tenth quick check of a process that has not changed measures it all th
   const child = spawn('sleep', ['600']);
   await once(child, 'spawn');
   child.kill('SIGSTOP');
-  await eventually(() => readFileSync(`/proc/${child.pid}/stat`, 'utf8').includes(') T '));
+  await eventually(() => isStopped(child.pid!));
   const tmp = { tmp: directory.path } as ProcessDirectory;
   const usage = createChildUsage({ name: 'none' } as Tier, tmp, child.pid);
   usage.begin();

@@ -33,6 +33,18 @@ export function isAlive(pid: number): boolean {
   }
 }
 
+export const isStopped = (pid: number): boolean =>
+  /^State:\s+T/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
+
+/** Empty for a process that has ended. */
+export function argumentsOf(pid: number): string[] {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
+  } catch {
+    return [];
+  }
+}
+
 /** Real, effective, saved and file system user ids, as the host sees them. */
 export const uidsOf = (pid: number): number[] =>
   /^Uid:\s+(.*)$/m
@@ -42,13 +54,7 @@ export const uidsOf = (pid: number): number[] =>
 
 /** Whether the process runs the program of the children, by its arguments. */
 export const isSandboxed = (pid: number): boolean => {
-  let args: string[];
-  try {
-    args = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
-  } catch {
-    // The process has ended.
-    return false;
-  }
+  const args = argumentsOf(pid);
   return /node$/.test(args[0] ?? '') && args.some((arg) => arg.endsWith('child.mjs'));
 };
 
@@ -73,14 +79,7 @@ function statOf(pid: number): Stat | undefined {
 
 /** Descendant processes that run user code. */
 export const codeProcesses = (): Stat[] =>
-  descendants(process.pid).flatMap((pid) => {
-    try {
-      return isSandboxed(pid) ? (statOf(pid) ?? []) : [];
-    } catch {
-      // The process has ended.
-      return [];
-    }
-  });
+  descendants(process.pid).flatMap((pid) => (isSandboxed(pid) ? (statOf(pid) ?? []) : []));
 
 /** Code that uses this much processor time, measured inside. */
 export const BURN = `const burn = (ms) => { const from = process.cpuUsage(); for (;;) {

@@ -137,21 +137,34 @@ describe.each(TIERS)('in tier %s', (tier) => {
     'calls of an owner that uses more than its share %s run in turn, and all of them end',
     async (_, body) => {
       // 0.3 processors for each of several owners, and no other processes that are stopped.
-      await using sandbox = await openSandbox(tier, { processors: 0.6, pool: 0 });
+      const freezeAfterMs = Number.POSITIVE_INFINITY;
+      await using sandbox = await openSandbox(tier, { processors: 0.6, pool: 0, freezeAfterMs });
       const other = new AbortController();
-      const waiting = sandbox.run('await new Promise((resolve) => setTimeout(resolve, 60_000));', {
-        process: 'waiting/1',
-        owner: { id: 'u_waiting', allowNetworks: [] },
-        signal: other.signal,
-        timeoutMs: 60_000,
-      });
-      const runs = Array.from({ length: 4 }, (_, n) =>
-        sandbox.run(`${BURN} ${body}`, {
-          process: `spin${n}/1`,
-          owner: { id: 'u_spin', allowNetworks: [] },
-          timeoutMs: 60_000,
-        }),
-      );
+      const wait = (event: object) =>
+        sandbox.run(
+          'if (!event.wait) return true; await new Promise((resolve) => setTimeout(resolve, 60_000));',
+          {
+            process: 'waiting/1',
+            owner: { id: 'u_waiting', allowNetworks: [] },
+            event,
+            signal: other.signal,
+            timeoutMs: 60_000,
+          },
+        );
+      const spin = (event: object) =>
+        Array.from({ length: 4 }, (_, n) =>
+          sandbox.run(`${BURN} if (!event.burn) return true; ${body}`, {
+            process: `spin${n}/1`,
+            owner: { id: 'u_spin', allowNetworks: [] },
+            event,
+            timeoutMs: 60_000,
+          }),
+        );
+      // Their processes start before, so that all calls run at the same time.
+      for (const outcome of await Promise.all([wait({}), ...spin({})]))
+        expect(values(outcome)).toEqual([true]);
+      const waiting = wait({ wait: true });
+      const runs = spin({ burn: true });
       await eventually(() => {
         const stopped = codeProcesses().filter(({ state }) => state === 'T');
         expect(stopped.length).toBeGreaterThanOrEqual(3);

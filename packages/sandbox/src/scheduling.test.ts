@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { silentLog } from '@wellspring/core/log';
 import { eventually } from '@wellspring/testing/eventually';
 import fc from 'fast-check';
-import { descendants } from './processes.fixture.ts';
+import { argumentsOf, descendants } from './processes.fixture.ts';
 import { openSandbox, type TestSandbox, TIERS } from './sandbox.fixture.ts';
 import {
   lowerPriority,
@@ -61,15 +61,6 @@ onSeveral('where taskset is missing or refused, code may use all processors, and
 test('a command without a limit of its processors stays as it is', () => {
   expect(onProcessors(undefined, ['node', '-v'])).toEqual(['node', '-v']);
 });
-
-const argumentsOf = (pid: number): string[] => {
-  try {
-    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
-  } catch {
-    // The process has ended.
-    return [];
-  }
-};
 
 /** The processes that start user code, and install and compile packages. */
 const starters = () =>

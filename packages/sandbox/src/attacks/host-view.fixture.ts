@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { descendants } from '../processes.fixture.ts';
+import { argumentsOf, descendants } from '../processes.fixture.ts';
 import { type TestSandbox, values } from '../sandbox.fixture.ts';
 
 /** Paths of the process directory of a running process on the host. */
@@ -48,14 +48,7 @@ export async function liveProcess(sandbox: TestSandbox, name: string): Promise<L
 
 /** Host id of the descendant process whose code has set this `process.title`. */
 export function pidOfTitle(title: string): number {
-  const found = descendants(process.pid).find((pid) => {
-    try {
-      return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')[0] === title;
-    } catch {
-      // The process has ended.
-      return false;
-    }
-  });
+  const found = descendants(process.pid).find((pid) => argumentsOf(pid)[0] === title);
   if (found === undefined) throw new Error(`The host sees no process with the title ${title}.`);
   return found;
 }

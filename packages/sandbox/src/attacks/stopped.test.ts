@@ -1,17 +1,14 @@
-import { readFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import { describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
 import { forSuite } from '@wellspring/testing/lifetimes';
-import { isAlive } from '../processes.fixture.ts';
+import { isAlive, isStopped } from '../processes.fixture.ts';
 import { openSandbox, TIERS, values } from '../sandbox.fixture.ts';
 import { pidOfTitle } from './host-view.fixture.ts';
 import { type Attempt, compileAddon } from './native-addon.fixture.ts';
 import { attack } from './rows.ts';
 
 const STOP_ITSELF = `process.kill(process.pid, 'SIGSTOP')`;
-
-const isStopped = (pid: number) => /^State:\s+T/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
 
 describe.each(TIERS)('code in tier %s', (tier) => {
   const sandbox = forSuite(() => openSandbox(tier, { freezeAfterMs: Number.POSITIVE_INFINITY }));
@@ -30,7 +27,9 @@ describe.each(TIERS)('code in tier %s', (tier) => {
     await works();
     const pid = pidOfTitle(title);
     await eventually(() => !isStopped(pid));
-    const running = sandbox.run(code, { process: key, event: { attack: event }, timeoutMs: 2000 });
+    // A stopped process has to be seen before its deadline.
+    const timeoutMs = stops ? 10_000 : 2_000;
+    const running = sandbox.run(code, { process: key, event: { attack: event }, timeoutMs });
     if (stops) await eventually(() => isStopped(pid));
     expect(await running).toMatchObject({ ok: false, reason: 'timeout' });
     await eventually(() => !isAlive(pid));
@@ -62,5 +61,5 @@ describe.each(TIERS)('code in tier %s', (tier) => {
     };
     await attackItself('native', addon.body, stops, addon.event([tgkill]));
     addon.remove();
-  }, 60_000);
+  }, 120_000);
 });

@@ -1,5 +1,4 @@
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { createConnection } from 'node:net';
 import { join } from 'node:path';
@@ -10,7 +9,7 @@ import { silentLog } from '@wellspring/core/log';
 import { eventually } from '@wellspring/testing/eventually';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
 import type { Connection } from '../connection.ts';
-import { descendants, isAlive } from '../processes.fixture.ts';
+import { argumentsOf, descendants, isAlive } from '../processes.fixture.ts';
 import { writePrograms } from '../runtime-files.ts';
 import type { Command } from './messages.ts';
 import { createSpawner, type SpawnedProcess, type Spawner } from './spawner.ts';
@@ -37,9 +36,7 @@ const shell = (script: string, options: Partial<Command> = {}): Command => ({
 });
 
 const spawners = () =>
-  descendants(process.pid).filter((pid) =>
-    readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('spawner.mjs'),
-  );
+  descendants(process.pid).filter((pid) => argumentsOf(pid).some((one) => one.endsWith('spawner.mjs')));
 const textOf = async ({ socket, read }: Connection) => {
   let all = '';
   read((chunk) => {

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
-import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
@@ -9,7 +9,7 @@ import { eventually } from '@wellspring/testing/eventually';
 import { tempDir } from '@wellspring/testing/temp-dir';
 import { KERNEL_ROWS } from '../../attacks/kernel-attempts.fixture.ts';
 import { compileAddon, type NativeAddon, type Outcomes } from '../../attacks/native-addon.fixture.ts';
-import { descendants, isAlive, uidsOf } from '../../processes.fixture.ts';
+import { argumentsOf, descendants, isAlive, uidsOf } from '../../processes.fixture.ts';
 import { JAILS, openJail } from '../jail.fixture.ts';
 import { jsonLines } from '../jailed/lines.ts';
 import { openCanary } from '../registry.fixture.ts';
@@ -73,7 +73,7 @@ process.stdout.write(JSON.stringify(attempt()) + '\\n');
 
 const PROGRAM = { compile: 'compileNative', install: 'install' } as const;
 
-const isProgram = (pid: number) => readFileSync(`/proc/${pid}/cmdline`, 'utf8').startsWith(JAILED.node);
+const isProgram = (pid: number) => argumentsOf(pid)[0] === JAILED.node;
 
 const refused = (values: unknown[], codes: RegExp) => values.every((value) => codes.test(String(value)));
 

@@ -1,25 +1,22 @@
-import { readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
-import { descendants, isAlive, uidsOf } from '../../processes.fixture.ts';
+import { argumentsOf, descendants, isAlive, uidsOf } from '../../processes.fixture.ts';
 import { createUserIds, type UserIds, usedUserIds } from '../../user-ids.ts';
 import { JAILS } from '../jail.fixture.ts';
 import { openClient } from '../packager-client.fixture.ts';
 import { openRegistry } from '../registry.fixture.ts';
 
 const running = (): number[] => descendants(process.pid).filter(isAlive);
-/** undefined: the process has ended. */
-function ofRunning<T>(read: () => T): T | undefined {
+const having = (part: string): number[] =>
+  running().filter((pid) => argumentsOf(pid).join(' ').includes(part));
+/** 0: the process has ended. */
+function uidOf(pid: number): number {
   try {
-    return read();
+    return uidsOf(pid)[0]!;
   } catch {
-    return undefined;
+    return 0;
   }
 }
-const commandOf = (pid: number): string =>
-  (ofRunning(() => readFileSync(`/proc/${pid}/cmdline`, 'utf8')) ?? '').replaceAll('\0', ' ');
-const uidOf = (pid: number): number => ofRunning(() => uidsOf(pid)[0]) ?? 0;
-const having = (part: string): number[] => running().filter((pid) => commandOf(pid).includes(part));
 const isSandboxUser = (uid: number) => uid > 60_000 && uid !== 65_534;
 
 /** Records allocated ids, and which of them had a process when they were released. */
