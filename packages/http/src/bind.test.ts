@@ -17,7 +17,7 @@ describe('the principal', () => {
     ['no signature', text],
     ['an empty signature', `${text}.`],
     ['another principal under this signature', `${forged}.${signature}`],
-    ['a changed signature', `${text}.${signature.slice(0, -2)}AA`],
+    ['a changed signature', `${text}.${signature[0] === 'A' ? 'B' : 'A'}${signature.slice(1)}`],
     ['a signature with another key', signPrincipal(ALICE, randomBytes(32))],
     ['plain JSON', JSON.stringify(ALICE)],
     ['a signature of ten minutes ago', signPrincipal(ALICE, key, Date.now() - 600_000)],
