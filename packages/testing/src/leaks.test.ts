@@ -22,6 +22,7 @@ test('a child process is found until it has ended', async () => {
   await once(child, 'spawn');
   expect(await leaked(0)).toContain('ProcessWrap');
   child.stdin.end();
+  await once(child, 'exit');
   expect(await leaked()).toEqual([]);
 });
 

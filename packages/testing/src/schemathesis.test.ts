@@ -13,7 +13,7 @@ const SCHEMATHESIS = ['schemathesis==4.32.5'];
 const CONFIG = join(import.meta.dirname, 'schemathesis.toml');
 /** Generated requests per operation: about two minutes in all. */
 const MAX_EXAMPLES = 20;
-const TIMEOUT_MS = 300_000;
+const TIMEOUT_MS = 900_000;
 
 /** Without Python, the tests are skipped, or fail if CI is set. */
 const python = await pythonWith('schemathesis', SCHEMATHESIS).catch((error: unknown) => {

@@ -36,7 +36,7 @@ test('a folder is published once; what was refused is reported by its reason', a
   );
   const second = await runImport(folder.path);
   expect(second.output).toContain('0 published, 3 unchanged, 3 refused');
-});
+}, 120_000);
 
 test('definitions are those of the sources', async () => {
   const { configurable_props: props } = await platform.client.getRegistryComponent({
@@ -70,7 +70,7 @@ test('a published version never changes: changed code is refused until it has an
   await writeFile(join(folder.path, 'old/old-tick.js'), text);
   expect((await runImport(folder.path)).output).toContain('1 published, 2 unchanged, 3 refused');
   expect(await platform.client.getRegistryComponent({ key: 'old-tick' })).toMatchObject({ version: '0.2.0' });
-});
+}, 120_000);
 
 test('wrong arguments print the usage and exit with 2', async () => {
   expect(await runImport()).toEqual({ code: 2, output: 'Usage: pnpm run import FOLDER\n' });

@@ -72,7 +72,7 @@ async function start(): Promise<Started> {
     output += chunk;
   });
   const url = `http://127.0.0.1:${port}`;
-  await eventually(async () => (await fetch(`${url}/ready`)).ok, { ms: 60_000, every: 50 });
+  await eventually(async () => (await fetch(`${url}/ready`)).ok, { ms: 90_000, every: 50 });
   const main = readdirSync('/proc')
     .map(Number)
     .find(
@@ -101,7 +101,7 @@ test.each([
     // A second signal, passed on by npx or pnpm, would end it at once.
     if (signal !== 'SIGKILL') await eventually(() => output().includes('process.stopped'));
   },
-  120_000,
+  180_000,
 );
 
 test('the platform of `nohup npx pnpm start &` goes on when its terminal is closed', async () => {
@@ -116,4 +116,4 @@ test('the platform of `nohup npx pnpm start &` goes on when its terminal is clos
   expect((await fetch(`${url}/ready`)).ok).toBe(true);
   process.kill(main, 'SIGTERM');
   await eventually(() => !alive(main), ENDS);
-}, 120_000);
+}, 180_000);
