@@ -5,20 +5,33 @@ export interface FrameBlocks {
   give(block: Buffer): void;
 }
 
-/** Size of blocks that are used again: of a large frame, all but the first and the last few. */
-export const BLOCK_BYTES = 128 * 1024;
-const MAX_FREE_BYTES = 32 * 1024 * 1024;
+export const MIN_BLOCK_BYTES = 4 * 1024;
+export const MAX_BLOCK_BYTES = 128 * 1024;
+const MAX_SHARED_BYTES = 32 * 1024 * 1024;
 
 /** New memory for each block, which its user may keep. */
 export const newBlocks: FrameBlocks = { take: (bytes) => Buffer.allocUnsafeSlow(bytes), give() {} };
 
-/** Blocks that are used again, and that a worker thread can read. See ADR 40. */
+/**
+ * Blocks that are used again, and that a worker thread can read. See ADR 40. V8 does not count shared memory, so nothing
+ * would collect it in time: blocks of other sizes than powers of two, and those beyond the limit, are ordinary memory.
+ */
 export function createFrameBlocks(): FrameBlocks {
-  const free: Buffer[] = [];
+  /** By size. */
+  const free = new Map<number, Buffer[]>();
+  for (let bytes = MIN_BLOCK_BYTES; bytes <= MAX_BLOCK_BYTES; bytes *= 2) free.set(bytes, []);
+  let sharedBytes = 0;
   return {
-    take: (bytes) => (bytes === BLOCK_BYTES && free.pop()) || Buffer.from(new SharedArrayBuffer(bytes)),
+    take(bytes) {
+      const blocks = free.get(bytes);
+      const block = blocks?.pop();
+      if (block) return block;
+      if (!blocks || sharedBytes + bytes > MAX_SHARED_BYTES) return newBlocks.take(bytes);
+      sharedBytes += bytes;
+      return Buffer.from(new SharedArrayBuffer(bytes));
+    },
     give(block) {
-      if (block.length === BLOCK_BYTES && free.length < MAX_FREE_BYTES / BLOCK_BYTES) free.push(block);
+      if (block.buffer instanceof SharedArrayBuffer) free.get(block.length)?.push(block);
     },
   };
 }

@@ -8,7 +8,7 @@ import { ProtocolError } from './protocol.ts';
 export interface FrameParser {
   /**
    * Owners take turns. Each process has at most one frame in the queue, which bounds it. Releases the frame.
-   * @param frame in blocks of shared memory, or it is copied
+   * @param frame in blocks, or it is copied
    * @throws ProtocolError if the content does not match its schema, or needs more memory than the thread has
    */
   parse(owner: string, frame: Frame): Promise<ChildMessage>;
@@ -94,7 +94,7 @@ export function createFrameParser(): FrameParser {
 
 /** The memory of a chunk is used again before the thread has read it. */
 function copied(frame: Frame): Frame {
-  const own = Buffer.from(new SharedArrayBuffer(frame.size));
+  const own = Buffer.allocUnsafeSlow(frame.size);
   contentOf(frame).copy(own);
   return { ...frame, parts: [own] };
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { BLOCK_BYTES, createFrameBlocks, type FrameBlocks } from './frame-blocks.ts';
+import { createFrameBlocks, type FrameBlocks } from './frame-blocks.ts';
 import { contentOf, createFrameReader, type Frame, type FrameReader } from './frame-reader.ts';
 import { encodeFrame, FRAME, ProtocolError } from './protocol.ts';
 
@@ -111,7 +111,7 @@ describe('the frame reader', () => {
     const blocks: FrameBlocks = {
       take(bytes) {
         const block = own.take(bytes);
-        if (bytes === BLOCK_BYTES) taken.push(block);
+        if (block.buffer instanceof SharedArrayBuffer) taken.push(block);
         return block;
       },
       give: own.give,
@@ -130,13 +130,48 @@ describe('the frame reader', () => {
     const first = read(3).last!;
     const second = read(2);
     const before = new Set(taken.splice(0));
-    expect(before.size).toBe(8);
+    // Of each: 4 + 4 + 8 + 16 + 32 + 64 + 4 * 128 KB; the rest is not shared.
+    expect(before.size).toBe(20);
+    first.release();
     first.release();
     second.reader.close();
     read(3);
     read(3);
-    expect(taken).toHaveLength(8);
+    expect(taken).toHaveLength(20);
     expect(new Set(taken)).toEqual(before);
+  });
+
+  test('shared memory is bounded, and every block of it is used again', () => {
+    fc.assert(
+      fc.property(fc.array(fc.integer({ min: 1, max: 1_000_000 }), { maxLength: 60 }), (sizes) => {
+        const shared = new Set<Buffer>();
+        const own = createFrameBlocks();
+        const blocks: FrameBlocks = {
+          take(bytes) {
+            const block = own.take(bytes);
+            expect(block).toHaveLength(bytes);
+            if (block.buffer instanceof SharedArrayBuffer) shared.add(block);
+            return block;
+          },
+          give: own.give,
+        };
+        const sharedBytes = () => [...shared].reduce((sum, { length }) => sum + length, 0);
+        const readFrames = () =>
+          sizes.map((size) => {
+            const reader = createFrameReader(() => 1_000_000, { blocks });
+            reader.push(header(size + 1, FRAME.emit));
+            reader.next();
+            reader.push(Buffer.alloc(size));
+            return reader.next()!;
+          });
+        for (const one of readFrames()) one.release();
+        const before = sharedBytes();
+        expect(before).toBeLessThanOrEqual(32 * 1024 * 1024);
+        readFrames();
+        expect(sharedBytes()).toBe(before);
+      }),
+      { numRuns: 30 },
+    );
   });
 
   test('charges bytes of an incomplete frame as they arrive, and buffers little more than those', () => {

@@ -1,4 +1,4 @@
-import { BLOCK_BYTES, type FrameBlocks, newBlocks } from './frame-blocks.ts';
+import { type FrameBlocks, MAX_BLOCK_BYTES, MIN_BLOCK_BYTES, newBlocks } from './frame-blocks.ts';
 import { HEADER_BYTES, ProtocolError } from './protocol.ts';
 
 export interface Frame {
@@ -37,9 +37,6 @@ export interface FrameReader {
   /** Bytes held for the incomplete frame. */
   readonly heldBytes: number;
 }
-
-/** The first block; following ones are as long as what has arrived, so that a header alone costs little. */
-const MIN_BLOCK_BYTES = 4096;
 
 export interface FrameReaderOptions {
   /** Called for consumed bytes, before the frame that they complete is returned. */
@@ -117,7 +114,8 @@ export function createFrameReader(
     while (received < size) {
       if (chunks.length === 0) return undefined;
       if (received === takenBytes) {
-        const bytes = Math.min(size - received, BLOCK_BYTES, Math.max(MIN_BLOCK_BYTES, received));
+        // As long as what has arrived, so that a header alone costs little.
+        const bytes = Math.min(size - received, MAX_BLOCK_BYTES, Math.max(MIN_BLOCK_BYTES, received));
         own.push(blocks.take(bytes));
         takenBytes += bytes;
       }

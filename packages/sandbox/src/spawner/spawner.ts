@@ -52,6 +52,8 @@ interface Streams {
   stdout: Socket;
   stderr: Socket;
   frames: Connection;
+  /** Resolves when all are closed. */
+  allClosed: Promise<unknown>;
 }
 
 interface Entry {
@@ -75,7 +77,7 @@ const CLOSED = 'the sandbox is closed';
 const GONE: ReadonlySet<string | undefined> = new Set(['ECONNREFUSED', 'ECONNRESET', 'ENOENT', 'EPIPE']);
 
 /** In the order of `STREAMS`. */
-const socketsOf = ({ stdout, stderr, frames }: Streams) => [stdout, stderr, frames.socket];
+const socketsOf = ({ stdout, stderr, frames }: Omit<Streams, 'allClosed'>) => [stdout, stderr, frames.socket];
 const closeOf = (stream: Socket) => new Promise<void>((resolve) => stream.once('close', () => resolve()));
 
 export function createSpawner({ program, directory, log, processors }: SpawnerOptions): Spawner {
@@ -98,6 +100,7 @@ export function createSpawner({ program, directory, log, processors }: SpawnerOp
       frames: connect({ path }),
     };
     const sockets = socketsOf(streams);
+    const closes = sockets.map(closeOf);
     // Of one that has connected already, while another has not.
     for (const socket of sockets) socket.on('error', () => {});
     try {
@@ -107,7 +110,7 @@ export function createSpawner({ program, directory, log, processors }: SpawnerOp
       throw GONE.has((error as NodeJS.ErrnoException).code) ? new Error(closed ? CLOSED : ENDED) : error;
     }
     for (const [n, socket] of sockets.entries()) socket.write(streamHeader(token, id, STREAMS[n]!));
-    return streams;
+    return { ...streams, allClosed: Promise.all(closes) };
   }
 
   function fail({ pid, streams, reject, exited }: Entry, message: string): void {
@@ -122,13 +125,13 @@ export function createSpawner({ program, directory, log, processors }: SpawnerOp
     const entry = entries.get(id);
     if (!entry) return;
     if (report.type === 'started') {
-      const { streams, exited, resolve } = entry;
+      const { exited, resolve } = entry;
+      const { allClosed, ...streams } = entry.streams;
       entry.pid = report.pid;
-      const closes = socketsOf(streams).map(closeOf);
       resolve({
         pid: report.pid,
         ...streams,
-        ended: Promise.all([exited.promise, ...closes]).then(([exit]) => exit),
+        ended: allClosed.then(() => exited.promise),
         kill: () => entries.has(id) && send({ type: 'kill', id }),
       });
       return;

@@ -4,10 +4,19 @@ import { STREAMS, type StreamName, streamHeader } from './messages.ts';
 
 export interface Streams {
   listening: Promise<void>;
-  /** @returns the streams of a process in the order of `STREAMS`, when all have arrived; call it once for each id */
+  close(): void;
+  /**
+   * Waits for the streams of a process; call it once for each id.
+   * @returns them in the order of `STREAMS`
+   * @throws Error if they do not arrive
+   */
   take(id: number): Promise<Socket[]>;
 }
 
+/** The platform connects before it orders a start; a connection is lost if this process may open no more files. */
+const ARRIVAL_MS = 10_000;
+/** Of connections that were not accepted yet; the kernel limits it further, and refuses more. */
+const BACKLOG = 4096;
 /** Longer than any header. */
 const MAX_HEADER_BYTES = 128;
 
@@ -15,8 +24,9 @@ const MAX_HEADER_BYTES = 128;
  * Accepts the streams of processes: connections that begin with a header, see messages.ts.
  * @param path of the socket to listen on
  * @param token connections without it are refused
+ * @param arrivalMs maximum time from a connection to its header, and from a `take` to the streams
  */
-export function acceptStreams(path: string, token: string): Streams {
+export function acceptStreams(path: string, token: string, arrivalMs = ARRIVAL_MS): Streams {
   const arrived = new Map<number, Map<StreamName, Socket>>();
   const wanted = new Map<number, (streams: Socket[]) => void>();
 
@@ -41,29 +51,41 @@ export function acceptStreams(path: string, token: string): Streams {
       socket.destroy();
       return;
     }
+    socket.setTimeout(0);
     const streams = arrived.get(id) ?? new Map<StreamName, Socket>();
     arrived.set(id, streams.set(name as StreamName, socket));
     // Nothing more arrives before the process starts, except for the end of a start that was given up.
-    socket.once('close', () => arrived.delete(id)).resume();
+    socket.once('close', () => arrived.get(id) === streams && arrived.delete(id)).resume();
     settle(id);
   }
 
   const server = createServer((socket) => {
     socket.on('error', () => {});
+    socket.setTimeout(arrivalMs, () => socket.destroy());
     // The header arrives in one chunk.
     socket.on('readable', () => identify(socket));
   });
   // That of a spawner that was killed.
   rmSync(path, { force: true });
   const listening = new Promise<void>((resolve, reject) => {
-    server.once('error', reject).listen(path, resolve);
+    server.once('error', reject).listen({ path, backlog: BACKLOG }, resolve);
   });
   return {
     listening,
-    take: (id) =>
-      new Promise((resolve) => {
-        wanted.set(id, resolve);
-        settle(id);
-      }),
+    close: () => void server.close(),
+    take(id) {
+      const { promise, resolve, reject } = Promise.withResolvers<Socket[]>();
+      const timer = setTimeout(() => {
+        wanted.delete(id);
+        for (const socket of arrived.get(id)?.values() ?? []) socket.destroy();
+        reject(new Error('the streams of the process did not arrive'));
+      }, arrivalMs);
+      wanted.set(id, (streams) => {
+        clearTimeout(timer);
+        resolve(streams);
+      });
+      settle(id);
+      return promise;
+    },
   };
 }
