@@ -150,7 +150,7 @@ export function createFrameChannel({
     if (closed) return;
     reader.push(chunk);
     if (!waiting && !turns.run(owner(), work)) pause();
-    if (!closed) reader.keep();
+    reader.keep();
   });
 
   return {

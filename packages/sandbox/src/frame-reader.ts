@@ -133,6 +133,8 @@ export function createFrameReader(
       if (chunk.length > 0) chunks.push(chunk);
     },
     keep() {
+      // The common case: everything was read.
+      if (chunks.length === 0) return;
       chunks = chunks.map((chunk, n) => Buffer.from(n === 0 ? chunk.subarray(at) : chunk));
       at = 0;
     },
