@@ -118,7 +118,7 @@ await withPrograms(['rabbitmq'], () => {
     await consumeAs('other', await start(installation));
     for (let n = 1; n <= 20; n++) {
       await one.queue.publish('runs', { key: `dc_${n}`, payload: '0' });
-      await eventually(() => seen.length === n + 1);
+      await eventually(() => seen.length === n + 1, { ms: 2_000 });
       await pause(100);
     }
     expect(new Set(seen.map((name) => name.split(' ')[0]))).toEqual(new Set(['one']));

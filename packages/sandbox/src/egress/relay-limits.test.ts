@@ -34,7 +34,7 @@ describe('the limit of a sandbox', () => {
     const outcomes = await Promise.all(Array.from({ length: 40 }, () => attempt(client, server.port)));
     expect(outcomes.filter((outcome) => outcome === 'connected').length).toBeGreaterThanOrEqual(4);
     const refused = outcomes.filter((outcome) => outcome !== 'connected');
-    expect(refused.length).toBeGreaterThan(0);
+    expect(refused.at(-1)).toBe(outcomes.at(-1));
     for (const one of refused) expect(one).toMatch(/^EAGAIN: .*limit of 20 new connections per second/);
     await isServed(other, server.port);
     await eventually(async () => (await attempt(client, server.port)) === 'connected');
@@ -71,7 +71,7 @@ describe('the limit of a sandbox', () => {
     const answers = await Promise.all(Array.from({ length: 10 }, () => client.ask({ lookup: 'a.example' })));
     expect(answers[0]).toHaveProperty('found');
     const failed = answers.filter((answer) => !('found' in answer));
-    expect(failed.length).toBeGreaterThan(0);
+    expect(failed.at(-1)).toBe(answers.at(-1));
     for (const one of failed) expect(one).toMatchObject({ failed: { code: 'EAGAIN' } });
   });
 
