@@ -70,7 +70,7 @@ export function commitRunConformance(name: string, open: () => Promise<StoreSubj
       expect(await store.commitRun(commit)).toBe(true);
       expect(await everything()).toEqual(after(1, 1, [1]));
       expect(await store.collection(events).find({ partition: `${EMITTER}/events` })).toEqual(
-        commit.events[0],
+        [...commit.events][0],
       );
       expect(await store.collection(logs).find({ emitter_id: EMITTER })).toEqual(commit.logs[0]);
       expect(await store.collection(outbox).get('run_00001')).toEqual(commit.outbox);

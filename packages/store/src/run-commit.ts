@@ -5,6 +5,14 @@ import type { EmitterStateRow } from './collections/states.ts';
 /** The fields of a state that may be large. */
 export type LargeField = 'db' | 'dedupe';
 
+/**
+ * Rows of events in order, made when they are read, since a run may emit thousands. Each iteration gives rows with the
+ * same ids: a commit that failed is tried again.
+ */
+export interface EventRows extends Iterable<EventRow> {
+  readonly length: number;
+}
+
 /** All rows that one run, or several runs of one emitter, write. See docs/architecture.md, rule 4. */
 export interface RunCommit {
   /**
@@ -19,7 +27,7 @@ export interface RunCommit {
   state: Omit<EmitterStateRow, LargeField> & Partial<Pick<EmitterStateRow, LargeField>>;
   /** Version of the state that this one is based on; 0 for a new state. */
   ifVersion: number;
-  events: readonly EventRow[];
+  events: EventRows;
   logs: readonly LogRow[];
   outbox?: OutboxRow | undefined;
 }

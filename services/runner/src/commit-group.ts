@@ -1,10 +1,10 @@
 import type { DelayedEvent, EmittedEvent, EmittedMessage, Send } from '@wellspring/contract/messages';
 import { inPieces } from '@wellspring/core/in-pieces';
-import type { EventRow, LogRow } from '@wellspring/store/collections/events';
+import type { LogRow } from '@wellspring/store/collections/events';
 import type { OutboxRow } from '@wellspring/store/collections/outbox';
 import { newestRevision } from '@wellspring/store/collections/revisions';
 import type { EmitterStateRow } from '@wellspring/store/collections/states';
-import type { RunCommit } from '@wellspring/store/run-commit';
+import type { EventRows, RunCommit } from '@wellspring/store/run-commit';
 
 /** The contribution of one run, or of one record of another service, to a commit. */
 export interface Part {
@@ -13,9 +13,8 @@ export interface Part {
   hop: number;
   /** See EmittedMessage. */
   revision?: number | undefined;
-  /** Like `emitted` and the records: may be iterated once. */
-  events: Iterable<EventRow>;
-  /** `records`: the JSON texts of the log records. */
+  events: EventRows;
+  /** `records`: the JSON texts of the log records. Like `emitted`, they may be iterated once. */
   logs: (Omit<LogRow, 'records'> & { records: Iterable<string> }) | undefined;
   emitted: Iterable<Omit<EmittedEvent, 'trace_id'>>;
   /** About the characters of `emitted`. */
@@ -33,7 +32,7 @@ export interface CommitGroup {
   takes(part: Part): boolean;
   /** @param state state after the part */
   add(part: Part, state: EmitterStateRow): void;
-  /** Makes the rows and the message in pieces: other work gets its turns between them. */
+  /** Makes the log rows and the message in pieces: other work gets its turns between them. */
   close(now: number): Promise<Pick<RunCommit, 'events' | 'logs' | 'outbox'> & { state: EmitterStateRow }>;
   /** Resolves when the group is durable; `published` when its message is published, too. */
   readonly written: Promise<void>;
@@ -67,14 +66,12 @@ export function createCommitGroup(emitterId: string, ownerId: string): CommitGro
     },
     async close(now) {
       const { run_id, hop } = parts[0]!;
-      const events: EventRow[] = [];
       const logs: LogRow[] = [];
       const emitted: string[] = [];
       const sends: Send[] = [];
       const delayed: DelayedEvent[] = [];
       for (const part of parts) {
         const { trace_id } = part;
-        await inPieces(part.events, (event) => events.push(event) && 0);
         if (part.logs) logs.push({ ...part.logs, records: await joined(part.logs.records) });
         await inPieces(part.emitted, (event) => {
           const text = JSON.stringify({ ...event, trace_id } satisfies EmittedEvent);
@@ -84,6 +81,7 @@ export function createCommitGroup(emitterId: string, ownerId: string): CommitGro
         sends.push(...(part.sends ?? []));
         for (const event of part.delayed ?? []) delayed.push({ ...event, trace_id });
       }
+      const events = joinedRows(parts.map((part) => part.events));
       const revision = newestRevision(parts);
       if (emitted.length + sends.length + delayed.length === 0) return { state: state!, events, logs };
       const message: Omit<EmittedMessage, 'events'> = {
@@ -107,6 +105,13 @@ export function createCommitGroup(emitterId: string, ownerId: string): CommitGro
     },
   };
 }
+
+const joinedRows = (lists: readonly EventRows[]): EventRows => ({
+  length: lists.reduce((sum, { length }) => sum + length, 0),
+  *[Symbol.iterator]() {
+    for (const list of lists) yield* list;
+  },
+});
 
 /** A JSON array. */
 async function joined(texts: Iterable<string>): Promise<string> {

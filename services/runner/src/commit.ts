@@ -100,8 +100,8 @@ export async function arrange(
 }
 
 /**
- * The state after a run. Its rows and events are made when they are read, which is done once and in pieces. Pure except
- * for the random emit ids.
+ * The state after a run. Its rows and events are made when they are read, those of logs and `emitted` once and in pieces.
+ * Pure except for the random emit ids.
  */
 export function prepareCommit(input: CommitInput): Prepared {
   const { state, run, outcome, now } = input;
@@ -115,11 +115,12 @@ export function prepareCommit(input: CommitInput): Prepared {
 
   // One allocation for all events of a stream: there may be thousands.
   const idsOf = (stream: EventStream, { length }: readonly unknown[]) =>
-    length === 0 ? [] : consecutive(allocate(stream, length), length);
-  const ids = idsOf('events', kept);
-  const delayed = idsOf('$in', waiting).map((id, index) => ({
-    sort_key: eventSortKey(id),
-    due_at: waiting[index]!.delivery_ts!,
+    length === 0 ? noIds : consecutive(allocate(stream, length));
+  const idOf = idsOf('events', kept);
+  const delayedIdOf = idsOf('$in', waiting);
+  const delayed = waiting.map(({ delivery_ts }, index) => ({
+    sort_key: eventSortKey(delayedIdOf(index)),
+    due_at: delivery_ts!,
   }));
   const records = [...outcome.logs];
   for (const verdict of verdicts) if (verdict === 'no-id') records.push(missingId(run, now));
@@ -150,7 +151,7 @@ export function prepareCommit(input: CommitInput): Prepared {
   function* events() {
     for (const [index, emit] of kept.entries()) {
       const stream = emit.sse ? '$sse' : 'events';
-      yield eventRow(run, stream, emit.name, eventSortKey(ids[index]!), now, emit);
+      yield eventRow(run, stream, emit.name, eventSortKey(idOf(index)), now, emit);
     }
     for (const [index, emit] of waiting.entries()) {
       const { sort_key, due_at } = delayed[index]!;
@@ -163,7 +164,7 @@ export function prepareCommit(input: CommitInput): Prepared {
 
   function* emitted() {
     for (const [index, { sse, name, payload }] of kept.entries()) {
-      if (!sse && isPublished(name)) yield { event_id: formatEventId(ids[index]!), name, payload };
+      if (!sse && isPublished(name)) yield { event_id: formatEventId(idOf(index)), name, payload };
     }
     if (!input.handlesRecords && isPublished('$errors')) yield* failures.map(asEmitted);
     if (isLogged) yield* emittedLogs(logs.sort_key, records);
@@ -174,7 +175,10 @@ export function prepareCommit(input: CommitInput): Prepared {
       dedupe: caches,
       last_ids: allocate.lastIds(),
     },
-    events: events(),
+    events: {
+      length: kept.length + waiting.length + failures.length,
+      [Symbol.iterator]: events,
+    },
     logs,
     emitted: input.reply ? withReply(emitted(), input.reply) : emitted(),
     bytes: sizeOf(kept) + failureBytes + (isLogged ? sizeOfLogs(records) : 0),
@@ -189,11 +193,15 @@ const sizeOf = (emits: readonly Emit[]) => emits.reduce((sum, { payload }) => su
 export const sizeOfLogs = (records: readonly LogRecord[]): number =>
   records.reduce((sum, { msg }) => sum + 100 + (msg?.length ?? 0), 0);
 
-/** @param sortKey of the first */
-function consecutive(sortKey: string, count: number): EventId[] {
+/** The ids of an allocation, by index. @param sortKey of the first */
+function consecutive(sortKey: string): (index: number) => EventId {
   const { ms, n } = parseEventId(eventIdOfSortKey(sortKey))!;
-  return Array.from({ length: count }, (_, index) => ({ ms, n: n + index }));
+  return (index) => ({ ms, n: n + index });
 }
+
+const noIds = (): never => {
+  throw new RangeError('No ids were allocated');
+};
 
 type Emitted = Omit<EmittedEvent, 'trace_id'>;
 
@@ -284,11 +292,9 @@ const asEmitted = ({ sort_key, name, payload }: EventRow): Emitted => ({
   payload,
 });
 
-export const emittedLogs = (sortKey: string, records: readonly LogRecord[]): Iterable<Emitted> =>
-  consecutive(sortKey, records.length)
-    .values()
-    .map((id, index) => ({
-      event_id: formatEventId(id),
-      name: '$logs',
-      payload: JSON.stringify(records[index]),
-    }));
+export function* emittedLogs(sortKey: string, records: readonly LogRecord[]): Generator<Emitted> {
+  const idOf = consecutive(sortKey);
+  for (const [index, record] of records.entries()) {
+    yield { event_id: formatEventId(idOf(index)), name: '$logs', payload: JSON.stringify(record) };
+  }
+}

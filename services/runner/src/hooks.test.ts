@@ -123,7 +123,7 @@ test('a commit stores no set of a later run without its events', async () => {
   const seen: [cursor: string | undefined, events: number][] = [];
   const real = t.store.commitRun;
   t.store.commitRun = async (commit) => {
-    seen.push([commit.state.db?.cursor, Number(JSON.parse(commit.events.at(-1)!.payload))]);
+    seen.push([commit.state.db?.cursor, Number(JSON.parse([...commit.events].at(-1)!.payload))]);
     return real(commit);
   };
   await t.runToEnd(id, numbers(100));

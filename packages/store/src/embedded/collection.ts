@@ -68,6 +68,22 @@ export function createCollection<T extends Row>(
   db.exec(
     `CREATE TEMP TABLE IF NOT EXISTS ${staged} AS SELECT 0 AS batch, ${inserted} FROM main.${table} LIMIT 0`,
   );
+  /** Makes the text of each statement once, not for each of thousands of rows. */
+  function insertion(into: string): (placeholders: string) => string {
+    const texts = new Map<string, string>();
+    return (placeholders) => {
+      const known = texts.get(placeholders);
+      if (known) return known;
+      const sql = `${into}?, 1, ?${', ?'.repeat(textFields.length)}${placeholders})`;
+      texts.set(placeholders, sql);
+      return sql;
+    };
+  }
+  const insertions = {
+    insert: insertion(`INSERT INTO ${table} (${inserted}) VALUES (`),
+    insertNew: insertion(`INSERT OR IGNORE INTO ${table} (${inserted}) VALUES (`),
+    stage: insertion(`INSERT INTO ${staged} VALUES (?, `),
+  };
   const GET = `SELECT ${all} FROM ${table} WHERE id = ?`;
 
   const getStored = (id: string) => db.statement(GET).get(id) as unknown as StoredRow | undefined;
@@ -94,26 +110,25 @@ export function createCollection<T extends Row>(
     }
   }
 
-  /** Values and placeholders of the columns `inserted`. */
+  /** Values of the columns `inserted`, and the placeholders of the indexed fields. */
   function columnsOf(row: T): { values: SQLInputValue[]; placeholders: string } {
     const values: SQLInputValue[] = [row.id, codec.doc(row), ...codec.texts(row)];
-    let placeholders = `?, 1, ?${', ?'.repeat(textFields.length)}`;
+    let placeholders = '';
     for (const field of fields) placeholders += `, ${placeholderOf(columnValue(row[field]), values)}`;
     return { values, placeholders };
   }
 
   /** Returns the number of rows inserted. */
-  function insertRow(verb: string, row: T): number {
+  function insertRow(sqlOf: (placeholders: string) => string, row: T): number {
     const { values, placeholders } = columnsOf(row);
-    const sql = `${verb} INTO ${table} (${inserted}) VALUES (${placeholders})`;
-    return Number(db.statement(sql).run(...values).changes);
+    return Number(db.statement(sqlOf(placeholders)).run(...values).changes);
   }
 
   const insertNow = (row: T): void => {
-    guarded(() => insertRow('INSERT', row));
+    guarded(() => insertRow(insertions.insert, row));
   };
 
-  const insertNewNow = (row: T): boolean => insertRow('INSERT OR IGNORE', row) === 1;
+  const insertNewNow = (row: T): boolean => insertRow(insertions.insertNew, row) === 1;
 
   /** Returns the new row. Sets only changed columns: each updates its indexes, and texts are large. */
   function changeNow(stored: StoredRow, change: Partial<T>): T {
@@ -158,7 +173,7 @@ export function createCollection<T extends Row>(
     insertNow,
     stage(row, batch) {
       const { values, placeholders } = columnsOf(row);
-      db.statement(`INSERT INTO ${staged} VALUES (?, ${placeholders})`).run(batch, ...values);
+      db.statement(insertions.stage(placeholders)).run(batch, ...values);
     },
     insertStagedNow(batch) {
       const sql = `INSERT INTO ${table} (${inserted}) SELECT ${inserted} FROM ${staged} WHERE batch = ? ORDER BY rowid`;

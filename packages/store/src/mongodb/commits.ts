@@ -149,7 +149,7 @@ export function createCommits(db: Db, pending: PendingRows, now: () => number): 
   const write = shareStatements(SHARING, writeAll);
   return {
     async commitRun(commit) {
-      const documents = documentsOf(commit);
+      const documents = await documentsOf(commit);
       const { id, size } = documents;
       const outcome = await write(documents, { key: id, size: size + STATE_BYTES });
       if (outcome === 'conflict') throw new ConflictError(events.name, ['id']);

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { inPieces } from '@wellspring/core/in-pieces';
 import { type Document, sizeOf } from '@wellspring/mongodb/client';
 import { events, logs } from '../collections/events.ts';
 import { outbox } from '../collections/outbox.ts';
@@ -35,20 +36,13 @@ const codecs = {
   states: createCodec(states),
 };
 
-/** @throws Error if a row exceeds the limit of a document */
-export function documentsOf({ state, ifVersion, ...commit }: RunCommit): RunDocuments {
+/** Makes the documents of events in pieces: there may be thousands. @throws Error if a row exceeds the limit of a document */
+export async function documentsOf({ state, ifVersion, ...commit }: RunCommit): Promise<RunDocuments> {
   const rows: Appended = {
-    events: commit.events.map((row) => codecs.events.document(row, 1)),
+    events: [],
     logs: commit.logs.map((row) => codecs.logs.document(row, 1)),
     outbox: commit.outbox ? [codecs.outbox.document(commit.outbox, 1)] : [],
   };
-  let size = 0;
-  for (const row of Object.values(rows).flat()) {
-    const bytes = sizeOf(row);
-    if (bytes > MAX_ROW_BYTES)
-      throw new Error(`A row of ${bytes} bytes exceeds the limit of ${MAX_ROW_BYTES} bytes.`);
-    size += bytes;
-  }
   const ranges = new Map<string, { first: string; last: string }>();
   const extend = (stream: string, key: string) => {
     const range = ranges.get(stream) ?? { first: key, last: key };
@@ -57,8 +51,19 @@ export function documentsOf({ state, ifVersion, ...commit }: RunCommit): RunDocu
       last: key > range.last ? key : range.last,
     });
   };
-  for (const { stream, sort_key } of commit.events) extend(stream, sort_key);
+  await inPieces(commit.events, (row) => {
+    rows.events.push(codecs.events.document(row, 1));
+    extend(row.stream, row.sort_key);
+    return row.payload.length;
+  });
   for (const { sort_key } of commit.logs) extend('$logs', sort_key);
+  let size = 0;
+  for (const row of Object.values(rows).flat()) {
+    const bytes = sizeOf(row);
+    if (bytes > MAX_ROW_BYTES)
+      throw new Error(`A row of ${bytes} bytes exceeds the limit of ${MAX_ROW_BYTES} bytes.`);
+    size += bytes;
+  }
   const lastKeys: Document = {};
   const increasing: Document[] = [];
   for (const [stream, { first, last }] of ranges) {
