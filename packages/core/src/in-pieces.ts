@@ -20,6 +20,23 @@ export async function inPieces<T>(items: Iterable<T>, work: (item: T) => number)
   }
 }
 
+/** Joins many texts with commas, with the pauses of `inPieces`. Keeps few of them: the garbage collector copies each. */
+export async function joinInPieces(texts: Iterable<string>): Promise<string> {
+  const joined: string[] = [];
+  let piece: string[] = [];
+  const join = () => {
+    joined.push(piece.join(','));
+    piece = [];
+  };
+  await inPieces(texts, (text) => {
+    piece.push(text);
+    if (piece.length === PIECE) join();
+    return text.length;
+  });
+  if (piece.length > 0) join();
+  return joined.join(',');
+}
+
 /** Pauses between two steps on a text that is larger than a piece. @param size characters or bytes */
 export async function pauseIfLarge(size: number): Promise<void> {
   if (size > PIECE * 1024) await setTimeout(PAUSE_MS);

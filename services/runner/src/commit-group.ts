@@ -1,5 +1,5 @@
 import type { DelayedEvent, EmittedEvent, EmittedMessage, Send } from '@wellspring/contract/messages';
-import { inPieces } from '@wellspring/core/in-pieces';
+import { joinInPieces } from '@wellspring/core/in-pieces';
 import type { LogRow } from '@wellspring/store/collections/events';
 import type { OutboxRow } from '@wellspring/store/collections/outbox';
 import { newestRevision } from '@wellspring/store/collections/revisions';
@@ -67,23 +67,18 @@ export function createCommitGroup(emitterId: string, ownerId: string): CommitGro
     async close(now) {
       const { run_id, hop } = parts[0]!;
       const logs: LogRow[] = [];
-      const emitted: string[] = [];
       const sends: Send[] = [];
       const delayed: DelayedEvent[] = [];
       for (const part of parts) {
         const { trace_id } = part;
-        if (part.logs) logs.push({ ...part.logs, records: await joined(part.logs.records) });
-        await inPieces(part.emitted, (event) => {
-          const text = JSON.stringify({ ...event, trace_id } satisfies EmittedEvent);
-          emitted.push(text);
-          return text.length;
-        });
+        if (part.logs) logs.push({ ...part.logs, records: `[${await joinInPieces(part.logs.records)}]` });
         sends.push(...(part.sends ?? []));
         for (const event of part.delayed ?? []) delayed.push({ ...event, trace_id });
       }
       const events = joinedRows(parts.map((part) => part.events));
+      const emitted = await joinInPieces(emittedTexts(parts));
       const revision = newestRevision(parts);
-      if (emitted.length + sends.length + delayed.length === 0) return { state: state!, events, logs };
+      if (emitted === '' && sends.length + delayed.length === 0) return { state: state!, events, logs };
       const message: Omit<EmittedMessage, 'events'> = {
         v: 1,
         type: 'emitted',
@@ -95,7 +90,7 @@ export function createCommitGroup(emitterId: string, ownerId: string): CommitGro
         ...(sends.length > 0 && { sends }),
         ...(delayed.length > 0 && { delayed }),
       };
-      const text = `${JSON.stringify(message).slice(0, -1)},"events":[${emitted.join(',')}]}`;
+      const text = `${JSON.stringify(message).slice(0, -1)},"events":[${emitted}]}`;
       const outbox: OutboxRow = { id: run_id, emitter_id: emitterId, created_at_ms: now, message: text };
       return { state: state!, events, logs, outbox };
     },
@@ -113,12 +108,9 @@ const joinedRows = (lists: readonly EventRows[]): EventRows => ({
   },
 });
 
-/** A JSON array. */
-async function joined(texts: Iterable<string>): Promise<string> {
-  const all: string[] = [];
-  await inPieces(texts, (text) => {
-    all.push(text);
-    return text.length;
-  });
-  return `[${all.join(',')}]`;
+/** JSON texts of the emitted events. */
+function* emittedTexts(parts: readonly Part[]): Generator<string> {
+  for (const { emitted, trace_id } of parts) {
+    for (const event of emitted) yield JSON.stringify({ ...event, trace_id } satisfies EmittedEvent);
+  }
 }

@@ -51,33 +51,35 @@ export function createEffects(
   { live, run, mask, commitLogs, ownHost }: EffectsOptions,
   respond: (reply: Extract<HttpReply, { kind: 'response' }>, immediate: boolean) => void,
 ): Effects {
-  const record = (k: LogRecord['k'], ts: number): LogRecord => ({
+  const record = <T extends object>(k: LogRecord['k'], ts: number, fields: T) => ({
     ts,
     k,
-    level: 'info',
+    level: 'info' as const,
     execution_id: run.run_id,
+    ...fields,
   });
   const emits: Emit[] = [];
   const errors: Failure[] = [];
   const sets: DbSet[] = [];
   let refused = 0;
   const startedAt = now();
-  const logs: LogRecord[] = [{ ...record('start', startedAt), trigger: triggerOf(run) }];
+  const logs: LogRecord[] = [record('start', startedAt, { trigger: triggerOf(run) })];
   const flushLogs = () => {
     if (logs.length > 0) commitLogs(logs.splice(0));
   };
   const host: Host = {
     emit(emit) {
       emits.push(emit);
-      const summary =
-        emit.summary === null ? {} : { msg: mask(emit.summary, mayBeCut(emit.summary, LIMITS.summaryBytes)) };
-      logs.push({ ...record('emit', emit.at), en: mask(emit.name), ...summary });
+      const { at, summary } = emit;
+      const en = mask(emit.name);
+      const msg = summary === null ? undefined : mask(summary, mayBeCut(summary, LIMITS.summaryBytes));
+      logs.push(record('emit', at, msg === undefined ? { en } : { en, msg }));
     },
     fault: (error) => errors.push(maskError(error, mask)),
     log: (line) => logs.push(logRecord(run, { ...line, msg: mask(line.msg, line.isCut) })),
     respond({ immediate = false, ...reply }) {
       respond({ kind: 'response', ...reply }, immediate);
-      logs.push({ ...record('respond', now()), msg: String(reply.status) });
+      logs.push(record('respond', now(), { msg: String(reply.status) }));
       const { dropped } = allowedHeaders(reply.headers, ownHost);
       if (dropped.length > 0) logs.push(droppedHeaders(run, dropped, ownHost, now()));
     },
