@@ -10,6 +10,7 @@ import { newId, newRunId } from '@wellspring/core/ids';
 import { formatOrderingKey } from '@wellspring/core/ordering-key';
 import { Problem } from '@wellspring/core/problem';
 import { asUnavailable, Unavailable } from '@wellspring/core/unavailable';
+import { decodeUtf8 } from '@wellspring/core/utf8';
 import { BodyTooLarge, forgetBody, NoRoomForBody, readBody } from '@wellspring/http/read-body';
 import type { Deps } from '@wellspring/runtime/deps';
 import { createQuotas } from '@wellspring/runtime/quotas';
@@ -278,16 +279,6 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
     });
     return true;
   };
-}
-
-const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-
-function decodeUtf8(bytes: Buffer): string | undefined {
-  try {
-    return decoder.decode(bytes);
-  } catch {
-    return undefined;
-  }
 }
 
 /** Deliveries carry their number of hops, which bounds loops through endpoints. */

@@ -1,0 +1,8 @@
+import { isUtf8 } from 'node:buffer';
+
+/**
+ * The text of bytes, with its byte order mark; undefined if they are not UTF-8. For megabytes several times as fast as a
+ * TextDecoder.
+ */
+export const decodeUtf8 = (bytes: Buffer): string | undefined =>
+  isUtf8(bytes) ? bytes.toString() : undefined;
