@@ -248,6 +248,10 @@ test('while a commit of 10,000 events is made, other work gets its turns', async
     const { events, outbox } = await group.close(NOW);
     isOver = true;
     expect(events).toHaveLength(10_000);
+    const ids = Array.from(events, ({ id }) => id);
+    expect(new Set(ids).size).toBe(10_000);
+    // A commit that failed is tried again.
+    expect(Array.from(events, ({ id }) => id)).toEqual(ids);
     expect(JSON.parse(outbox!.message).events).toHaveLength(10_000);
     if (strategy !== null) expect(arrangedAfter).toBeGreaterThan(30);
     expect(turns - arrangedAfter).toBeGreaterThan(60);
