@@ -58,7 +58,7 @@ test('resources that were open before are not reported', async () => {
   server.close();
 });
 
-/** What Jest reports about a file of tests in this environment. */
+/** Report of Jest on a file of tests in this environment. */
 async function reportOf(tests: string): Promise<string> {
   await using dir = await tempDir();
   await writeFile(join(dir.path, 'one.test.js'), tests);
