@@ -65,7 +65,7 @@ async function reportOf(tests: string): Promise<string> {
   const testEnvironment = fileURLToPath(new URL('./environment.mjs', import.meta.url));
   await writeFile(join(dir.path, 'jest.config.json'), JSON.stringify({ testEnvironment, transform: {} }));
   const jest = fileURLToPath(new URL('../../../node_modules/jest/bin/jest.js', import.meta.url));
-  const child = spawn(process.execPath, [jest, '--no-cache', '--forceExit'], {
+  const child = spawn(process.execPath, [jest, '--no-cache', '--no-watchman', '--runInBand', '--forceExit'], {
     cwd: dir.path,
     stdio: ['ignore', 'ignore', 'pipe'],
     env: { ...process.env, NO_COLOR: '1' },
@@ -79,7 +79,7 @@ const LISTEN = `await new Promise((done) => require('node:net').createServer().l
 test('a file whose tests leave a server open fails', async () => {
   const report = await reportOf(`test('leaves it', async () => { ${LISTEN} });`);
   expect(report).toContain('these are still open: TCPServerWrap');
-});
+}, 60_000);
 
 test('a test that fails is reported, not what it leaves open', async () => {
   const report = await reportOf(
@@ -87,4 +87,4 @@ test('a test that fails is reported, not what it leaves open', async () => {
   );
   expect(report).toContain('Received: "the value"');
   expect(report).not.toContain('still open');
-});
+}, 60_000);
