@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { decodeUtf8 } from './utf8.ts';
+import { decodeUtf8, withoutByteOrderMark } from './utf8.ts';
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
@@ -28,4 +28,10 @@ test('bytes are decoded as by a TextDecoder that refuses what is not UTF-8', () 
     }),
     { examples: [[[]], [[Buffer.from('\ufeff{}')]], [[Buffer.from('\ud83d\ude00')]]] },
   );
+});
+
+test('one byte order mark is removed from the start of a text', () => {
+  expect(withoutByteOrderMark('\ufeff\ufeff{}\ufeff')).toBe('\ufeff{}\ufeff');
+  expect(withoutByteOrderMark('{}')).toBe('{}');
+  expect(withoutByteOrderMark('')).toBe('');
 });

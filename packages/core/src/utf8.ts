@@ -6,3 +6,8 @@ import { isUtf8 } from 'node:buffer';
  */
 export const decodeUtf8 = (bytes: Buffer): string | undefined =>
   isUtf8(bytes) ? bytes.toString() : undefined;
+
+const BYTE_ORDER_MARK = '\ufeff';
+
+export const withoutByteOrderMark = (text: string): string =>
+  text.startsWith(BYTE_ORDER_MARK) ? text.slice(1) : text;

@@ -5,11 +5,10 @@ import { pauseIfLarge } from '@wellspring/core/in-pieces';
 import { isTooDeep, MAX_DEPTH } from '@wellspring/core/json-depth';
 import { parsedBytes, parsedSize } from '@wellspring/core/parsed-size';
 import { malformedBody, unsupportedMediaType } from '@wellspring/core/problem';
-import { decodeUtf8 } from '@wellspring/core/utf8';
+import { decodeUtf8, withoutByteOrderMark } from '@wellspring/core/utf8';
 import { holdBody, readBody } from './read-body.ts';
 
 const TOO_LARGE = `The body has too many keys or elements: its value takes more than ${LIMITS.bodyValue / 1024 ** 2} MB of memory.`;
-const BYTE_ORDER_MARK = '\ufeff';
 
 /**
  * The body as a JSON object; an empty body is an empty object.
@@ -48,7 +47,7 @@ function isJson(contentType: string | undefined): boolean {
 function decode(bytes: Buffer): string {
   const text = decodeUtf8(bytes);
   if (text === undefined) throw malformedBody('The body is not valid UTF-8.');
-  return text.startsWith(BYTE_ORDER_MARK) ? text.slice(1) : text;
+  return withoutByteOrderMark(text);
 }
 
 function parse(text: string): unknown {

@@ -6,6 +6,7 @@ import type { ComponentCode } from '@wellspring/contract/definition';
 import { LIMITS } from '@wellspring/contract/limits';
 import { createFairPermits } from '@wellspring/core/fair-permits';
 import { invalidParameter, Problem, tooManyRequests } from '@wellspring/core/problem';
+import { decodeUtf8, withoutByteOrderMark } from '@wellspring/core/utf8';
 import { type Egress, MAX_INFORMATIONAL } from '@wellspring/http/egress';
 import got from 'got';
 
@@ -211,11 +212,9 @@ export function rawAddress(address: string): string {
 }
 
 function decode(bytes: Buffer, what: string): string {
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
-  } catch {
-    throw refuse(`${what} did not return UTF-8 text.`);
-  }
+  const text = decodeUtf8(bytes);
+  if (text === undefined) throw refuse(`${what} did not return UTF-8 text.`);
+  return withoutByteOrderMark(text);
 }
 
 /** All failures are problems of `component_url`; their messages contain no addresses of the network inside. */
