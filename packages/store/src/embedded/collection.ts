@@ -6,23 +6,16 @@ import {
   type ListOptions,
   type Row,
   type Versioned,
+  type Where,
 } from '../port.ts';
 import { columnValue, createCodec, placeholderOf, type StoredRow } from './row.ts';
-import {
-  columnOf,
-  indexedFields,
-  keyOf,
-  stagingTableOf,
-  storedFields,
-  tableOf,
-  textColumnOf,
-} from './schema.ts';
-import { compileWhere, orderColumn } from './where.ts';
+import { columnOf, indexedFields, keyOf, storedFields, tableOf, textColumnOf } from './schema.ts';
+import { type Condition, compileWhere, orderColumn } from './where.ts';
 
 /** A collection with writes that can be part of a larger transaction. */
 export interface EmbeddedCollection<T extends Row> extends Collection<T> {
-  /** Within a transaction. @throws ConflictError */
-  insertNow(row: T): void;
+  /** Within a transaction. @param version default 1 @throws ConflictError */
+  insertNow(row: T, version?: number): void;
   /**
    * Within a transaction: returns false for another version, or if a value of the stored row is not within its limit.
    * Version 0 inserts.
@@ -30,15 +23,7 @@ export interface EmbeddedCollection<T extends Row> extends Collection<T> {
   putNow(row: T, ifVersion: number, atMost: { [K in keyof T]?: number }): boolean;
   /** Within a transaction. */
   removeNow(id: string): boolean;
-  /** Adds a row to a batch in a temporary table, see insertStagedNow. */
-  stage(row: T, batch: number): void;
-  /** Within a transaction: inserts all rows of a batch with one statement. @throws ConflictError */
-  insertStagedNow(batch: number): void;
-  /** Drops some of the rows of a batch; false: there were none. */
-  unstage(batch: number): boolean;
 }
-
-const UNSTAGED_AT_ONCE = 250;
 
 /** SQLite's message names the columns: `UNIQUE constraint failed: c_users.f_username`. */
 function asConflict(error: unknown, collection: string): unknown {
@@ -49,9 +34,11 @@ function asConflict(error: unknown, collection: string): unknown {
   return new ConflictError(collection, fields.includes('id') ? ['id'] : fields);
 }
 
+/** @param visible an SQL condition for the rows that are read; default: all */
 export function createCollection<T extends Row>(
   db: Database,
   definition: CollectionDefinition<T>,
+  visible: () => string | undefined = () => undefined,
 ): EmbeddedCollection<T> {
   const table = tableOf(definition);
   const fields = indexedFields(definition);
@@ -64,17 +51,13 @@ export function createCollection<T extends Row>(
   const inserted = ['id', 'version', 'doc', ...textFields.map(textColumnOf), ...fields.map(columnOf)].join(
     ', ',
   );
-  const staged = stagingTableOf(definition);
-  db.exec(
-    `CREATE TEMP TABLE IF NOT EXISTS ${staged} AS SELECT 0 AS batch, ${inserted} FROM main.${table} LIMIT 0`,
-  );
   /** Makes the text of each statement once, not for each of thousands of rows. */
   function insertion(into: string): (placeholders: string) => string {
     const texts = new Map<string, string>();
     return (placeholders) => {
       const known = texts.get(placeholders);
       if (known) return known;
-      const sql = `${into}?, 1, ?${', ?'.repeat(textFields.length)}${placeholders})`;
+      const sql = `${into}?, ?, ?${', ?'.repeat(textFields.length)}${placeholders})`;
       texts.set(placeholders, sql);
       return sql;
     };
@@ -82,15 +65,25 @@ export function createCollection<T extends Row>(
   const insertions = {
     insert: insertion(`INSERT INTO ${table} (${inserted}) VALUES (`),
     insertNew: insertion(`INSERT OR IGNORE INTO ${table} (${inserted}) VALUES (`),
-    stage: insertion(`INSERT INTO ${staged} VALUES (?, `),
   };
   const GET = `SELECT ${all} FROM ${table} WHERE id = ?`;
 
-  const getStored = (id: string) => db.statement(GET).get(id) as unknown as StoredRow | undefined;
+  function conditionOf(where: Where<T> = {}): Condition {
+    const condition = compileWhere(definition, where);
+    const more = visible();
+    if (more === undefined) return condition;
+    return { ...condition, sql: condition.sql === '' ? `WHERE ${more}` : `${condition.sql} AND ${more}` };
+  }
+
+  function getStored(id: string): StoredRow | undefined {
+    const more = visible();
+    const sql = more === undefined ? GET : `${GET} AND ${more}`;
+    return db.statement(sql).get(id) as unknown as StoredRow | undefined;
+  }
 
   function select({ where, orderBy, order = 'desc', limit, texts = true }: ListOptions<T>): StoredRow[] {
     const by = orderColumn(definition, orderBy ?? 'id', where);
-    const condition = compileWhere(definition, where);
+    const condition = conditionOf(where);
     const values: SQLInputValue[] = [...condition.values];
     const orders = by === 'id' ? `id ${order}` : `${by} ${order}, id ${order}`;
     let sql = `SELECT ${texts ? all : withoutTexts} FROM ${table} ${condition.sql} ORDER BY ${orders}`;
@@ -111,21 +104,21 @@ export function createCollection<T extends Row>(
   }
 
   /** Values of the columns `inserted`, and the placeholders of the indexed fields. */
-  function columnsOf(row: T): { values: SQLInputValue[]; placeholders: string } {
-    const values: SQLInputValue[] = [row.id, codec.doc(row), ...codec.texts(row)];
+  function columnsOf(row: T, version: number): { values: SQLInputValue[]; placeholders: string } {
+    const values: SQLInputValue[] = [row.id, version, codec.doc(row), ...codec.texts(row)];
     let placeholders = '';
     for (const field of fields) placeholders += `, ${placeholderOf(columnValue(row[field]), values)}`;
     return { values, placeholders };
   }
 
   /** Returns the number of rows inserted. */
-  function insertRow(sqlOf: (placeholders: string) => string, row: T): number {
-    const { values, placeholders } = columnsOf(row);
+  function insertRow(sqlOf: (placeholders: string) => string, row: T, version = 1): number {
+    const { values, placeholders } = columnsOf(row, version);
     return Number(db.statement(sqlOf(placeholders)).run(...values).changes);
   }
 
-  const insertNow = (row: T): void => {
-    guarded(() => insertRow(insertions.insert, row));
+  const insertNow = (row: T, version?: number): void => {
+    guarded(() => insertRow(insertions.insert, row, version));
   };
 
   const insertNewNow = (row: T): boolean => insertRow(insertions.insertNew, row) === 1;
@@ -171,18 +164,6 @@ export function createCollection<T extends Row>(
 
   return {
     insertNow,
-    stage(row, batch) {
-      const { values, placeholders } = columnsOf(row);
-      db.statement(insertions.stage(placeholders)).run(batch, ...values);
-    },
-    insertStagedNow(batch) {
-      const sql = `INSERT INTO ${table} (${inserted}) SELECT ${inserted} FROM ${staged} WHERE batch = ? ORDER BY rowid`;
-      guarded(() => db.statement(sql).run(batch));
-    },
-    unstage(batch) {
-      const some = `SELECT rowid FROM ${staged} WHERE batch = ? LIMIT ${UNSTAGED_AT_ONCE}`;
-      return db.statement(`DELETE FROM ${staged} WHERE rowid IN (${some})`).run(batch).changes !== 0;
-    },
     putNow: (row, ifVersion, atMost) =>
       ifVersion === 0 ? insertNewNow(row) : replaceNow(row, ifVersion, atMost),
     async get(id) {
@@ -201,7 +182,7 @@ export function createCollection<T extends Row>(
       return select(options).map(codec.row);
     },
     async count(where, atMost = -1) {
-      const { sql, values } = compileWhere(definition, where);
+      const { sql, values } = conditionOf(where);
       const counted = db.statement(`SELECT count(*) AS n FROM (SELECT 1 FROM ${table} ${sql} LIMIT ?)`);
       return (counted.get(...values, atMost) as { n: number }).n;
     },
@@ -213,7 +194,7 @@ export function createCollection<T extends Row>(
     replace: (row, ifVersion) => db.writeOne(() => replaceNow(row, ifVersion)),
     patch: (id, fields, where) =>
       db.writeOne(() => {
-        const condition = compileWhere(definition, where ?? {});
+        const condition = conditionOf(where);
         const and = condition.sql === '' ? 'WHERE id = ?' : `${condition.sql} AND id = ?`;
         const found = db.statement(`SELECT ${all} FROM ${table} ${and}`).get(...condition.values, id);
         if (!found) return false;
@@ -232,7 +213,7 @@ export function createCollection<T extends Row>(
     remove: (id) => db.writeOne(() => removeNow(id)),
     removeWhere: (where, limit = -1, orderBy) =>
       db.writeOne(() => {
-        const { sql, values } = compileWhere(definition, where);
+        const { sql, values } = conditionOf(where);
         const order = orderBy ? `ORDER BY ${orderColumn(definition, orderBy, where)}, id` : '';
         const removal = db.statement(
           `DELETE FROM ${table} WHERE id IN (SELECT id FROM ${table} ${sql} ${order} LIMIT ?)`,

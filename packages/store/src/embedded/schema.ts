@@ -9,8 +9,6 @@ const BATCH_SIZE = 200;
 
 const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
 export const tableOf = ({ name }: { name: string }) => quoted(`c_${name}`);
-/** Temporary table of this connection; see EmbeddedCollection.stage. */
-export const stagingTableOf = ({ name }: { name: string }) => `temp.${quoted(`staged_${name}`)}`;
 /** The column of an indexed field: its value, which the document then omits, null if absent; see createCodec. */
 export const columnOf = (field: string) => quoted(field === 'id' ? 'id' : `f_${field}`);
 type Indexes<T extends Row> = Pick<CollectionDefinition<T>, 'indexes'>;

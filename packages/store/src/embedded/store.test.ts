@@ -1,11 +1,10 @@
 import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
 import { openDatabase } from '@wellspring/sqlite/database';
-import { events } from '../collections/events.ts';
 import { currentRevision } from '../collections/revisions.ts';
 import { collectionConformance } from '../conformance.ts';
 import { queryConformance } from '../conformance-queries.ts';
-import { commitRunConformance, eventOf } from '../conformance-runs.ts';
+import { commitRunConformance } from '../conformance-runs.ts';
 import type { CollectionDefinition, Store } from '../port.ts';
 import { openEmbedded } from './store.fixture.ts';
 import { createEmbeddedStore } from './store.ts';
@@ -141,54 +140,6 @@ test('lists use an index: none of the queries sorts or scans a table', async () 
     expect(plan(sql)).not.toContain('TEMP B-TREE');
   }
   await close();
-});
-
-test('other writes do not wait for a commit of thousands of events', async () => {
-  const subject = await openEmbedded();
-  const state = { id: 'dc_large', db: {}, epoch: 1, dedupe: {}, last_ids: {} };
-  const many = Array.from({ length: 5000 }, (_, n) => eventOf(n));
-  const order: string[] = [];
-  const large = subject.store
-    .commitRun({ state, ifVersion: 0, events: many, logs: [] })
-    .then(() => order.push('large'));
-  const small = subject.store
-    .commitRun({ state: { ...state, id: 'dc_small' }, ifVersion: 0, events: [], logs: [] })
-    .then(() => order.push('small'));
-  await Promise.all([large, small]);
-  expect(order).toEqual(['small', 'large']);
-  expect(await subject.store.collection(events).count({})).toBe(5000);
-  await subject.close();
-});
-
-test('a commit of thousands of events is atomic and keeps its order among those of its state', async () => {
-  const subject = await openEmbedded();
-  const state = { id: 'dc_large', db: {}, epoch: 1, dedupe: {}, last_ids: {} };
-  const rows = subject.store.collection(events);
-  const from = (first: number) => Array.from({ length: 2000 }, (_, n) => eventOf(first + n));
-  const commit = (ifVersion: number, written: ReturnType<typeof from>) =>
-    subject.store.commitRun({ state, ifVersion, events: written, logs: [] });
-  const commits = [
-    commit(0, from(0)).then(async (first) => [
-      first,
-      await commit(1, [eventOf(5000)]),
-      await commit(1, from(9000)),
-    ]),
-  ];
-  let done = false;
-  const all = Promise.all(commits).finally(() => {
-    done = true;
-  });
-  const seen = new Set<number>();
-  while (!done) {
-    seen.add(await rows.count({}));
-    await new Promise(setImmediate);
-  }
-  expect(await all).toEqual([[true, true, false]]);
-  expect([...seen].filter((count) => ![0, 2000, 2001].includes(count))).toEqual([]);
-  expect(await rows.count({})).toBe(2001);
-  await expect(commit(2, [...from(20_000), eventOf(5000)])).rejects.toThrow('exists');
-  expect(await rows.count({})).toBe(2001);
-  await subject.close();
 });
 
 test('a revision is read again only after it was raised, also if that was rejected', async () => {

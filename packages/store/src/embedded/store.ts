@@ -1,4 +1,3 @@
-import { setTimeout } from 'node:timers/promises';
 import type { Database } from '@wellspring/sqlite/database';
 import { events, logs } from '../collections/events.ts';
 import { type OutboxRow, outbox } from '../collections/outbox.ts';
@@ -8,14 +7,12 @@ import { counted } from '../counted.ts';
 import type { Collection, CollectionDefinition, Row, Store } from '../port.ts';
 import type { RunCommit } from '../run-commit.ts';
 import { createCollection, type EmbeddedCollection } from './collection.ts';
-import { dropStaleIndexes, migrateCollection, prepareDatabase } from './schema.ts';
+import { createHiddenBatches } from './hidden-batches.ts';
+import { dropStaleIndexes, migrateCollection, prepareDatabase, tableOf } from './schema.ts';
 import { createStates, smallStates } from './states.ts';
 
-/** A commit with more events is staged in steps. */
+/** The events of a larger commit are inserted in several transactions. */
 const MAX_EVENTS_AT_ONCE = 250;
-/** Staging takes a quarter of the time, so that other work goes on. */
-const STAGE_MS = 2;
-const STAGE_PAUSE_MS = 6;
 
 /**
  * Publishes the message of an outbox row within the transaction of the commit.
@@ -56,7 +53,8 @@ export function createEmbeddedStore(db: Database, publishNow?: PublishNow): Stor
     let found = collections.get(definition.name) as EmbeddedCollection<T> | undefined;
     if (!found) {
       migrateCollection(db, definition);
-      found = counted(createCollection(db, definition), definition, () =>
+      const visible = definition.name === events.name ? () => batches.condition() : undefined;
+      found = counted(createCollection(db, definition, visible), definition, () =>
         collection(revisions),
       ) as EmbeddedCollection<T>;
       if (definition.name === revisions.name) found = remembered(found as never) as never;
@@ -67,10 +65,10 @@ export function createEmbeddedStore(db: Database, publishNow?: PublishNow): Stor
 
   const stateRows = createStates(db, collection(smallStates));
   const eventRows = collection(events);
+  const batches = createHiddenBatches(db, tableOf(events), eventRows.insertNow);
   const logRows = collection(logs);
   const outboxRows = collection(outbox);
-  let batches = 0;
-  const staging = new Set<Promise<unknown>>();
+  const committing = new Set<Promise<unknown>>();
 
   /** Makes a commit in one transaction; see EmbeddedStates. */
   async function commitNow(commit: RunCommit, insertEvents: () => void): Promise<boolean> {
@@ -87,32 +85,15 @@ export function createEmbeddedStore(db: Database, publishNow?: PublishNow): Stor
     return done;
   }
 
-  async function unstage(batch: number): Promise<void> {
-    while (eventRows.unstage(batch)) await setTimeout(STAGE_PAUSE_MS);
-  }
-
-  function track(work: Promise<unknown>): void {
-    staging.add(work);
-    const forget = () => staging.delete(work);
-    work.then(forget, forget);
-  }
-
-  /** Stages thousands of events in steps, so that the transaction is short. */
+  /** The transaction is short: thousands of events are inserted before, hidden. */
   async function commitLarge(commit: RunCommit): Promise<boolean> {
-    batches += 1;
-    const batch = batches;
+    const batch = await batches.insert(commit.events);
+    let isDone = false;
     try {
-      let until = performance.now() + STAGE_MS;
-      for (const event of commit.events) {
-        eventRows.stage(event, batch);
-        if (performance.now() < until) continue;
-        await setTimeout(STAGE_PAUSE_MS);
-        until = performance.now() + STAGE_MS;
-      }
-      return await commitNow(commit, () => eventRows.insertStagedNow(batch));
+      isDone = await commitNow(commit, batch.showNow);
+      return isDone;
     } finally {
-      // Not awaited: the commit is made.
-      track(unstage(batch));
+      await batch.end(isDone);
     }
   }
 
@@ -128,8 +109,8 @@ export function createEmbeddedStore(db: Database, publishNow?: PublishNow): Stor
         });
       }
       const made = commitLarge(commit);
-      track(made);
-      return made;
+      committing.add(made);
+      return made.finally(() => committing.delete(made));
     },
     async dropStaleIndexes(definition) {
       collection(definition);
@@ -138,7 +119,7 @@ export function createEmbeddedStore(db: Database, publishNow?: PublishNow): Stor
     publishesCommits: publishNow !== undefined,
     ping: db.ping,
     async close() {
-      while (staging.size > 0) await Promise.allSettled(staging);
+      while (committing.size > 0) await Promise.allSettled(committing);
     },
   };
 }
