@@ -1,8 +1,8 @@
 import { MAX_HOPS, type RecordJob } from '@wellspring/contract/messages';
 import { marksOf } from '@wellspring/store/collections/events';
 import type { EmitterStateRow } from '@wellspring/store/collections/states';
-import { emittedLogs, eventRow, logRow, sizeOfLogs } from './commit.ts';
 import type { Part } from './commit-group.ts';
+import { emittedLogs, errorRow, logRow, sizeOfLogs } from './commit-rows.ts';
 import { nextSortKey } from './next-sort-key.ts';
 import type { LogRecord, RunContext } from './records.ts';
 
@@ -18,7 +18,7 @@ export function prepareRecord(
   const emitted = hop > MAX_HOPS ? [] : [{ event_id: sortKey.eventId, name: channel, payload }];
   const part = { run_id, trace_id: run_id, hop, emitted, bytes: payload.length };
   if (channel === '$errors') {
-    const event = eventRow(run, '$errors', '$errors', sortKey.text, now, { payload });
+    const event = errorRow(run, sortKey.text, now, payload);
     const { state, mark } = prepareMark({ ...before, last_ids: lastIds }, run_id, now);
     return { state, part: { ...part, events: [event], logs: mark } };
   }

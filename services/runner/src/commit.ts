@@ -1,20 +1,14 @@
-import { randomUUID } from 'node:crypto';
 import type { Emit, ThrownError } from '@wellspring/component/program/program-types';
 import type { DedupeStrategy } from '@wellspring/contract/definition';
 import { type DelayedEvent, type EmittedEvent, MAX_HOPS } from '@wellspring/contract/messages';
 import { dedupe, type Key, keyOf } from '@wellspring/core/dedupe';
-import {
-  type EventId,
-  eventIdOfSortKey,
-  eventSortKey,
-  formatEventId,
-  parseEventId,
-} from '@wellspring/core/event-id';
+import { eventIdOfSortKey } from '@wellspring/core/event-id';
 import { inPieces } from '@wellspring/core/in-pieces';
 import type { EventRow, EventStream } from '@wellspring/store/collections/events';
 import type { EmitterStateRow } from '@wellspring/store/collections/states';
 import type { Part } from './commit-group.ts';
-import { nextSortKey } from './next-sort-key.ts';
+import { emittedLogs, errorRow, eventRows, logRow, sizeOfLogs } from './commit-rows.ts';
+import { idsFrom, nextSortKey } from './next-sort-key.ts';
 import {
   errorLogRecord,
   errorRecord,
@@ -115,11 +109,11 @@ export function prepareCommit(input: CommitInput): Prepared {
 
   // One allocation for all events of a stream: there may be thousands.
   const idsOf = (stream: EventStream, { length }: readonly unknown[]) =>
-    length === 0 ? noIds : consecutive(allocate(stream, length));
-  const idOf = idsOf('events', kept);
-  const delayedIdOf = idsOf('$in', waiting);
+    length === 0 ? undefined : idsFrom(allocate(stream, length));
+  const ids = idsOf('events', kept);
+  const delayedIds = idsOf('$in', waiting);
   const delayed = waiting.map(({ delivery_ts }, index) => ({
-    sort_key: eventSortKey(delayedIdOf(index)),
+    sort_key: delayedIds!.sortKey(index),
     due_at: delivery_ts!,
   }));
   const records = [...outcome.logs];
@@ -133,7 +127,7 @@ export function prepareCommit(input: CommitInput): Prepared {
     const event = failureBytes <= MAX_FAILURE_BYTES ? triggerEvent : null;
     const payload = errorRecord(run, event, error, now);
     failureBytes += payload.length;
-    return eventRow(run, '$errors', '$errors', allocate('$errors', 1), now, { payload });
+    return errorRow(run, allocate('$errors', 1), now, payload);
   });
   const counts = { emitted: all.length, deduped };
   records.push({
@@ -149,13 +143,17 @@ export function prepareCommit(input: CommitInput): Prepared {
   const isLogged = input.logsWanted && !input.handlesRecords;
 
   function* events() {
-    for (const [index, emit] of kept.entries()) {
-      const stream = emit.sse ? '$sse' : 'events';
-      yield eventRow(run, stream, emit.name, eventSortKey(idOf(index)), now, emit);
-    }
-    for (const [index, emit] of waiting.entries()) {
-      const { sort_key, due_at } = delayed[index]!;
-      yield eventRow(run, '$in', emit.name, sort_key, due_at, emit);
+    const rowOf = {
+      events: eventRows(run, 'events'),
+      $sse: eventRows(run, '$sse'),
+      $in: eventRows(run, '$in'),
+    };
+    let index = 0;
+    for (const emit of kept) yield rowOf[emit.sse ? '$sse' : 'events'](ids!.sortKey(index++), now, emit);
+    index = 0;
+    for (const emit of waiting) {
+      const { sort_key, due_at } = delayed[index++]!;
+      yield rowOf.$in(sort_key, due_at, emit);
     }
     yield* failures;
   }
@@ -163,8 +161,10 @@ export function prepareCommit(input: CommitInput): Prepared {
   const isPublished = (name: string) => input.reply !== undefined || !input.unheard?.has(name);
 
   function* emitted() {
-    for (const [index, { sse, name, payload }] of kept.entries()) {
-      if (!sse && isPublished(name)) yield { event_id: formatEventId(idOf(index)), name, payload };
+    let index = 0;
+    for (const { sse, name, payload } of kept) {
+      if (!sse && isPublished(name)) yield { event_id: ids!.eventId(index), name, payload };
+      index += 1;
     }
     if (!input.handlesRecords && isPublished('$errors')) yield* failures.map(asEmitted);
     if (isLogged) yield* emittedLogs(logs.sort_key, records);
@@ -188,20 +188,6 @@ export function prepareCommit(input: CommitInput): Prepared {
 }
 
 const sizeOf = (emits: readonly Emit[]) => emits.reduce((sum, { payload }) => sum + payload.length, 0);
-
-/** About the characters of the records of `$logs`. */
-export const sizeOfLogs = (records: readonly LogRecord[]): number =>
-  records.reduce((sum, { msg }) => sum + 100 + (msg?.length ?? 0), 0);
-
-/** The ids of an allocation, by index. @param sortKey of the first */
-function consecutive(sortKey: string): (index: number) => EventId {
-  const { ms, n } = parseEventId(eventIdOfSortKey(sortKey))!;
-  return (index) => ({ ms, n: n + index });
-}
-
-const noIds = (): never => {
-  throw new RangeError('No ids were allocated');
-};
 
 type Emitted = Omit<EmittedEvent, 'trace_id'>;
 
@@ -240,61 +226,8 @@ function createAllocator(state: EmitterStateRow, now: number) {
   return Object.assign(allocate, { lastIds: () => lastIds });
 }
 
-export function eventRow(
-  run: RunContext,
-  stream: EventStream,
-  name: string,
-  sortKey: string,
-  now: number,
-  emit: Partial<Emit> & { payload: string },
-): EventRow {
-  const partition = `${run.source_id}/${stream}`;
-  return {
-    id: `${partition}/${sortKey}`,
-    emitter_id: run.source_id,
-    stream,
-    partition,
-    channel: name === '' ? null : `${partition}/${name}`,
-    sort_key: sortKey,
-    run_id: run.run_id,
-    indexed_at_ms: now,
-    name,
-    emit_id: randomUUID(),
-    meta_id: emit.id ?? null,
-    summary: emit.summary ?? null,
-    ts: emit.ts ?? null,
-    payload: emit.payload,
-  };
-}
-
-export const logRow = (
-  run: RunContext,
-  records: LogRecord[],
-  sortKey: string,
-  now: number,
-): NonNullable<Part['logs']> => ({
-  id: `${run.source_id}/${sortKey}`,
-  emitter_id: run.source_id,
-  sort_key: sortKey,
-  run_id: run.run_id,
-  indexed_at_ms: now,
-  count: records.length,
-  records: records
-    .values()
-    .map((record) =>
-      JSON.stringify(record.execution_id === run.run_id ? { ...record, execution_id: undefined } : record),
-    ),
-});
-
 const asEmitted = ({ sort_key, name, payload }: EventRow): Emitted => ({
   event_id: eventIdOfSortKey(sort_key),
   name,
   payload,
 });
-
-export function* emittedLogs(sortKey: string, records: readonly LogRecord[]): Generator<Emitted> {
-  const idOf = consecutive(sortKey);
-  for (const [index, record] of records.entries()) {
-    yield { event_id: formatEventId(idOf(index)), name: '$logs', payload: JSON.stringify(record) };
-  }
-}

@@ -4,9 +4,9 @@ import type { Deps } from '@wellspring/runtime/deps';
 import { type EventRow, events } from '@wellspring/store/collections/events';
 import type { EmitterStateRow } from '@wellspring/store/collections/states';
 import type { Deployed } from './catalog.ts';
-import { eventRow } from './commit.ts';
 import type { CommitGroup, Part } from './commit-group.ts';
 import { prepareMark, prepareRecord } from './commit-record.ts';
+import { eventRows } from './commit-rows.ts';
 import { type LiveState, replaceDb } from './live-state.ts';
 import { nextSortKey } from './next-sort-key.ts';
 import type { RunContext } from './records.ts';
@@ -77,7 +77,7 @@ function prepareDue(
   const { sortKey, lastIds } = nextSortKey(before.last_ids, 'events', now);
   const { state, mark } = prepareMark({ ...before, last_ids: lastIds }, run_id, now);
   const event = {
-    ...eventRow(run, 'events', name, sortKey.text, now, { payload, summary, ts, id: meta_id }),
+    ...eventRows(run, 'events')(sortKey.text, now, { name, payload, summary, ts, id: meta_id }),
     emit_id,
   };
   const emitted = [{ event_id: sortKey.eventId, name, payload }];
