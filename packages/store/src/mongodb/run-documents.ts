@@ -38,10 +38,18 @@ const codecs = {
 
 /** Makes the documents of events in pieces: there may be thousands. @throws Error if a row exceeds the limit of a document */
 export async function documentsOf({ state, ifVersion, ...commit }: RunCommit): Promise<RunDocuments> {
+  let size = 0;
+  const measured = <R extends Document>(row: R): R => {
+    const bytes = sizeOf(row);
+    if (bytes > MAX_ROW_BYTES)
+      throw new Error(`A row of ${bytes} bytes exceeds the limit of ${MAX_ROW_BYTES} bytes.`);
+    size += bytes;
+    return row;
+  };
   const rows: Appended = {
     events: [],
-    logs: commit.logs.map((row) => codecs.logs.document(row, 1)),
-    outbox: commit.outbox ? [codecs.outbox.document(commit.outbox, 1)] : [],
+    logs: commit.logs.map((row) => measured(codecs.logs.document(row, 1))),
+    outbox: commit.outbox ? [measured(codecs.outbox.document(commit.outbox, 1))] : [],
   };
   const ranges = new Map<string, { first: string; last: string }>();
   const extend = (stream: string, key: string) => {
@@ -52,18 +60,11 @@ export async function documentsOf({ state, ifVersion, ...commit }: RunCommit): P
     });
   };
   await inPieces(commit.events, (row) => {
-    rows.events.push(codecs.events.document(row, 1));
+    rows.events.push(measured(codecs.events.document(row, 1)));
     extend(row.stream, row.sort_key);
     return row.payload.length;
   });
   for (const { sort_key } of commit.logs) extend('$logs', sort_key);
-  let size = 0;
-  for (const row of Object.values(rows).flat()) {
-    const bytes = sizeOf(row);
-    if (bytes > MAX_ROW_BYTES)
-      throw new Error(`A row of ${bytes} bytes exceeds the limit of ${MAX_ROW_BYTES} bytes.`);
-    size += bytes;
-  }
   const lastKeys: Document = {};
   const increasing: Document[] = [];
   for (const [stream, { first, last }] of ranges) {
