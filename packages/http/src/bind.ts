@@ -138,7 +138,7 @@ async function serve({ endpoint, handle }: Route, req: Request, res: Response, o
   let user: string | undefined;
   // Requests of the operator and documents are not limited.
   let hold = UNLIMITED;
-  res.once('close', () => {
+  onceClosed(res, () => {
     gone.abort();
     log.info(
       {

@@ -106,7 +106,7 @@ export function createProxy({
     const principal = isRead ? undefined : verifyPrincipal(req.headers[PRINCIPAL_HEADER], principalKeys);
     const hold = principal?.kind === 'user' ? createHold(memory.api, principal.user_id) : UNLIMITED;
     const clientGone = new AbortController();
-    if (isRead) res.once('close', () => clientGone.abort());
+    if (isRead) onceClosed(res, () => clientGone.abort());
     const signal = isRead ? clientGone.signal : AbortSignal.timeout(MAX_ANSWER_MS);
     const giveUpAt = now() + MAX_WAIT_MS;
     for (let attempt = 0; ; attempt++) {

@@ -11,6 +11,11 @@ export class NoRoomForBody extends Error {
   override readonly name = 'NoRoomForBody';
 }
 
+/** The client has left before its body was there. */
+export class ClientLeft extends Error {
+  override readonly name = 'ClientLeft';
+}
+
 /** Bytes of a refused body which are still read, so that the client receives the response. */
 const MAX_DROPPED_BYTES = 64 * 1024 * 1024;
 
@@ -29,7 +34,7 @@ interface WithBody extends IncomingMessage {
  * @param hold takes bytes that have arrived before they are kept. Bytes that are only stated do not count: else idle
  * connections would use up the memory of their owner.
  * @throws BodyTooLarge as soon as the limit is exceeded, NoRoomForBody; the rest is read and dropped, so the connection
- * stays usable
+ * stays usable. ClientLeft, also if that was before the call
  */
 export function readBody(req: WithBody, limit: number, hold: Hold = UNLIMITED): Promise<Buffer> {
   req[READ] ??= { bytes: read(req, limit, hold), hold };
@@ -51,6 +56,9 @@ function read(req: IncomingMessage, limit: number, hold: Hold): Promise<Buffer> 
     const chunks: Buffer[] = [];
     let size = 0;
     let refused = false;
+    const left = () => reject(new ClientLeft('The client disconnected.'));
+    // Its events are over.
+    if (req.destroyed) left();
     const refuse = (error: Error) => {
       refused = true;
       chunks.length = 0;
@@ -67,7 +75,7 @@ function read(req: IncomingMessage, limit: number, hold: Hold): Promise<Buffer> 
       }
     });
     req.on('end', () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)));
-    req.on('error', reject);
-    req.on('close', () => reject(new Error('The client disconnected.')));
+    req.on('error', left);
+    req.on('close', left);
   });
 }

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createLru } from '@wellspring/core/lru';
+import { onceClosed } from '@wellspring/http/once-closed';
 import type { Deps } from '@wellspring/runtime/deps';
 import { type EndpointRow, endpoints } from '@wellspring/store/collections/sources';
 
@@ -43,7 +44,7 @@ export function createEndpointCache({ store, clock }: Pick<Deps, 'store' | 'cloc
       if (req.method === 'GET' || req.method === 'HEAD' || req.method === 'OPTIONS') return;
       suspended += 1;
       forgetAll();
-      res.once('close', () => {
+      onceClosed(res, () => {
         suspended -= 1;
         forgetAll();
       });

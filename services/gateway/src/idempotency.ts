@@ -8,6 +8,7 @@ import { newSecret } from '@wellspring/core/ids';
 import { conflict, invalidParameter, tooManyRequests, unavailable } from '@wellspring/core/problem';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { withTimeout } from '@wellspring/core/with-timeout';
+import { onceClosed } from '@wellspring/http/once-closed';
 import { forgetBody, readBody } from '@wellspring/http/read-body';
 import { answeredTopic } from '@wellspring/pubsub/port';
 import type { Deps } from '@wellspring/runtime/deps';
@@ -239,7 +240,7 @@ export function createIdempotency({
     const id = sha256(userId, key);
     const hash = sha256(req.method, req.url ?? '', await readBody(req, LIMITS.apiBody));
     const left = new AbortController();
-    res.once('close', () => left.abort());
+    onceClosed(res, () => left.abort());
     // A repetition does not need its body: small memory has no room for both.
     const take = (bytes: number) => {
       forgetBody(req);

@@ -2,9 +2,12 @@ import { randomBytes } from 'node:crypto';
 import { connect } from 'node:net';
 import { describe, expect, test } from '@jest/globals';
 import type { HttpRequestRecord } from '@wellspring/contract/messages';
+import type { Deps } from '@wellspring/runtime/deps';
 import { endpoints } from '@wellspring/store/collections/sources';
 import { eventually } from '@wellspring/testing/eventually';
+import { startHttpServer } from '@wellspring/testing/http';
 import { jobs, platform, received } from './ingest.fixture.ts';
+import { createIngest } from './ingest.ts';
 
 test('the verification of the URL of an app hook is answered with its challenge, and runs nothing', async () => {
   const call = async (row: object) => {
@@ -130,6 +133,31 @@ describe('a call', () => {
     await eventually(() => intake.used >= 100_000);
     expect(intake.used).toBeLessThan(200_000);
     socket.destroy();
+    await eventually(() => intake.used === 0);
+    expect(jobs).toEqual([]);
+  });
+
+  test('whose client leaves while its endpoint is looked up holds nothing', async () => {
+    const { intake } = platform.deps.memory;
+    const row = await platform.endpoint({ custom_response: true });
+    const closed = Promise.withResolvers<void>();
+    const call: Deps['call'] = {
+      ...platform.deps.call,
+      openReplyAddress: () => ({ ...platform.deps.call.openReplyAddress(), close: closed.resolve }),
+    };
+    const [begun, left] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const find = () => left.promise.then(() => row);
+    const ingest = createIngest({ ...platform.deps, call, endpoints: { find } });
+    await using server = await startHttpServer((req, res) => {
+      res.once('close', left.resolve);
+      ingest(req, res);
+      begun.resolve();
+    });
+    const socket = connect(server.port, '127.0.0.1');
+    socket.write(`POST /e/${row.id} HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n`);
+    await begun.promise;
+    socket.destroy();
+    await closed.promise;
     await eventually(() => intake.used === 0);
     expect(jobs).toEqual([]);
   });

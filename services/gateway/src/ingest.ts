@@ -11,7 +11,7 @@ import { formatOrderingKey } from '@wellspring/core/ordering-key';
 import { Problem } from '@wellspring/core/problem';
 import { asUnavailable, Unavailable } from '@wellspring/core/unavailable';
 import { decodeUtf8 } from '@wellspring/core/utf8';
-import { BodyTooLarge, forgetBody, NoRoomForBody, readBody } from '@wellspring/http/read-body';
+import { BodyTooLarge, ClientLeft, forgetBody, NoRoomForBody, readBody } from '@wellspring/http/read-body';
 import type { Deps } from '@wellspring/runtime/deps';
 import { createQuotas } from '@wellspring/runtime/quotas';
 import type { EndpointRow } from '@wellspring/store/collections/sources';
@@ -272,7 +272,7 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
       if (error instanceof BodyTooLarge) return text(res, 413, 'Payload Too Large');
       if (error instanceof NoRoomForBody) return unavailable(res);
       if (error instanceof Problem) return text(res, error.status, error.message, error.headers);
-      if (req.destroyed && !req.complete) return;
+      if (error instanceof ClientLeft) return;
       log.error({ error: String(error) }, 'endpoint.failed');
       if (asUnavailable(error) instanceof Unavailable) return unavailable(res);
       text(res, 500, 'Internal Server Error');

@@ -5,6 +5,7 @@ import type { Principal } from '@wellspring/contract/principal';
 import { createHold, type Hold } from '@wellspring/core/byte-budget';
 import { newId } from '@wellspring/core/ids';
 import { methodNotAllowed, notFound } from '@wellspring/core/problem';
+import { onceClosed } from '@wellspring/http/once-closed';
 import { PRINCIPAL_HEADER, signPrincipal } from '@wellspring/http/principal';
 import { sendProblem } from '@wellspring/http/problem-response';
 import { readBody } from '@wellspring/http/read-body';
@@ -61,7 +62,7 @@ function resetHeaders(req: IncomingMessage, res: ServerResponse): string {
 
 /** Calls `over` once the request was answered. It may be answered after its client has left: a POST goes on. */
 function onceAnswered(res: ServerResponse, over: () => void): void {
-  res.once('close', () => {
+  onceClosed(res, () => {
     if (res.headersSent) return over();
     const { end } = res;
     res.end = ((...args: Parameters<typeof end>) => {
