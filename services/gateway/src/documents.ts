@@ -3,6 +3,7 @@ import { stat } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
 import { getOpenApi, operatorGetOpenApi } from '@wellspring/contract/endpoints/documents';
 import { openApiDocument } from '@wellspring/contract/openapi';
 import { type Route, route } from '@wellspring/http/bind';
@@ -84,7 +85,7 @@ export function createDocsPage(): (req: IncomingMessage, res: ServerResponse) =>
         'content-length': size,
         'cache-control': 'max-age=3600',
       });
-      createReadStream(file).pipe(res);
+      await pipeline(createReadStream(file), res);
     }
   }
 

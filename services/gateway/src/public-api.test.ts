@@ -1,9 +1,12 @@
+import { readdir, readlink } from 'node:fs/promises';
+import { connect } from 'node:net';
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import type { Endpoint } from '@wellspring/contract/endpoint';
 import { endpoints } from '@wellspring/contract/endpoints/all';
 import type { Principal } from '@wellspring/contract/principal';
 import { createTokenBuckets } from '@wellspring/core/token-buckets';
 import { PRINCIPAL_HEADER, signPrincipal } from '@wellspring/http/principal';
+import { eventually } from '@wellspring/testing/eventually';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
 import { forSuite } from '@wellspring/testing/lifetimes';
 import { startGateway } from './platform.fixture.ts';
@@ -193,5 +196,21 @@ describe('documents', () => {
     ]) {
       expect((await platform.call('GET', path)).status).toBe(404);
     }
+  });
+
+  test('leave no file open when a client disconnects in the middle', async () => {
+    const file = 'swagger-ui-bundle.js';
+    const isOpen = async () => {
+      const all = (await readdir('/proc/self/fd')).map((fd) =>
+        readlink(`/proc/self/fd/${fd}`).catch(() => ''),
+      );
+      return (await Promise.all(all)).some((path) => path.endsWith(file));
+    };
+    const socket = connect(Number(new URL(platform.url).port), '127.0.0.1').pause();
+    // More than the kernel buffers.
+    socket.write(`GET /docs/${file} HTTP/1.1\r\nhost: x\r\n\r\n`.repeat(12));
+    await eventually(isOpen);
+    socket.destroy();
+    await eventually(async () => !(await isOpen()));
   });
 });
