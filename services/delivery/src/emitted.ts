@@ -3,7 +3,8 @@ import type { EmittedEvent, EmittedMessage, ReplayMessage } from '@wellspring/co
 import { eventIdOfSortKey } from '@wellspring/core/event-id';
 import { pauseIfLarge } from '@wellspring/core/in-pieces';
 import { Unavailable } from '@wellspring/core/unavailable';
-import { type Handler, type Job, NewerVersion, PoisonJob } from '@wellspring/queue/port';
+import type { Handler, Job } from '@wellspring/queue/port';
+import { readMessage } from '@wellspring/queue/read-message';
 import type { Deps } from '@wellspring/runtime/deps';
 import { channelWhere, type EventRow, events } from '@wellspring/store/collections/events';
 import type { Store, Where } from '@wellspring/store/port';
@@ -57,18 +58,9 @@ export function createEmittedHandler(
   };
 }
 
-/** @throws PoisonJob for an unknown type, NewerVersion */
+/** @throws PoisonJob, NewerVersion */
 function readJob(job: Job): EmittedMessage | ReplayMessage {
-  let message: EmittedMessage | ReplayMessage | undefined;
-  try {
-    message = JSON.parse(job.payload) as EmittedMessage | ReplayMessage;
-  } catch {
-    throw new PoisonJob(job.id, 'Malformed job: the payload is not JSON.');
-  }
-  if (message !== undefined && message.v > 1) throw new NewerVersion(job.id, message.v);
-  if (message?.v !== 1 || !['emitted', 'replay'].includes(message.type)) {
-    throw new PoisonJob(job.id, 'Unknown message: expected type emitted or replay, version 1.');
-  }
+  const message = readMessage<EmittedMessage | ReplayMessage>(job, ['emitted', 'replay']);
   if (!job.redelivered && job.attempt === 1) return message;
   // Its listeners may have been deleted meanwhile.
   if (message.type === 'emitted') delete message.revision;

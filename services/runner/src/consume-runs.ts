@@ -10,7 +10,8 @@ import { parseOrderingKey } from '@wellspring/core/ordering-key';
 import { notFound } from '@wellspring/core/problem';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { untilAborted } from '@wellspring/core/until-aborted';
-import { type Job, NewerVersion, PoisonJob } from '@wellspring/queue/port';
+import type { Job } from '@wellspring/queue/port';
+import { readMessage } from '@wellspring/queue/read-message';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
 import type { Catalog } from './catalog.ts';
@@ -49,7 +50,7 @@ export function runsWorkers(
   }
 
   async function handle(jobs: readonly [Job, ...Job[]], signal: AbortSignal): Promise<void> {
-    const messages = jobs.map(decode);
+    const messages = jobs.map((job) => readMessage<RunsMessage>(job, ['run', 'record', 'due', 'db']));
     const sourceId = messages[0]!.source_id;
     const open = () =>
       openDeployment(opening, sourceId, { signal }).catch((error) => {
@@ -185,13 +186,4 @@ export function runsWorkers(
       },
     },
   ];
-}
-
-function decode(job: Job): RunsMessage {
-  const message = JSON.parse(job.payload) as RunsMessage;
-  if (message.v > 1) throw new NewerVersion(job.id, message.v);
-  if (message.v !== 1 || !['run', 'record', 'due', 'db'].includes(message.type)) {
-    throw new PoisonJob(job.id, `Unknown message type on the queue runs: ${String(message.type)}.`);
-  }
-  return job.redelivered ? { ...message, redelivered: true } : message;
 }

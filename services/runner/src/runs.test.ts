@@ -219,12 +219,14 @@ test('a message of a newer version waits, with what follows it, and holds up no 
   expect(await t.queue.deadLetters.count()).toBe(0);
 });
 
-test('a message of unknown type goes to the dead letters and blocks no other', async () => {
+test('a message that is malformed goes to the dead letters at once, without those of its batch', async () => {
   const id = await t.deploy(ECHO);
-  await t.queue.publish('runs', { key: id, payload: '{"v":1,"type":"walk"}' });
+  for (const payload of ['{"v":1,"type":"walk"}', '{"v":1'])
+    await t.queue.publish('runs', { key: id, payload });
   await t.runAll(id, ['after']);
   await eventually(async () => (await t.events(id)).length === 1);
   expect(await t.queue.deadLetters.list()).toMatchObject([
-    { queue: 'runs', reason: expect.stringMatching(/Unknown message/) },
+    { queue: 'runs', attempts: 1, reason: expect.stringMatching(/not JSON/) },
+    { queue: 'runs', attempts: 1, reason: expect.stringMatching(/Unknown message/) },
   ]);
 });
