@@ -76,7 +76,7 @@ export interface DeliveryRow {
   /** How many emits led here. */
   hop: number;
   status: 'pending' | 'delivered' | 'failed';
-  /** Attempts since creation or resend: index in the retry table. */
+  /** Attempts since creation or recovery, those of a resend included: index in the retry table. */
   attempts: number;
   /** Epoch ms from which it may be claimed; during an attempt the end of the lease; null when done. */
   due_at: number | null;
