@@ -40,11 +40,13 @@ export function createWebhookHealth({ store, queue, pubsub, clock, log }: Disabl
   async function disable(webhook: WebhookRow, since: number): Promise<void> {
     // Before disabling: the records are idempotent, so a crash in between only repeats them.
     await notifyEmitters(webhook, since);
-    await modify(collection, webhook.id, (row) =>
-      row.failing_since === since
-        ? { ...row, active: false, updated_at: Math.floor(clock.now() / 1000) }
-        : row,
+    const row = await modify(collection, webhook.id, (found) =>
+      found.failing_since === since
+        ? { ...found, active: false, updated_at: Math.floor(clock.now() / 1000) }
+        : found,
     );
+    // It has succeeded meanwhile, or was changed.
+    if (row?.failing_since !== since) return;
     pubsub.publish(changedTopic(webhook.id));
     log.warn({ webhook_id: webhook.id, failing_since: since }, 'webhook.disabled');
   }
