@@ -35,7 +35,7 @@ export async function main(
   try {
     config = readConfig({ services });
   } catch (error) {
-    if (error instanceof ConfigError) return fail(error.message);
+    if (error instanceof ConfigError) return fail(error.message, flags.length > 0 ? 1 : EXIT_CONFIG);
     throw error;
   }
   if (flags.includes('--print-config')) return say(printConfig(config));
@@ -61,8 +61,8 @@ export async function main(
   } catch (error) {
     log.debug({ error: (error as Error).stack }, 'process.start_failed');
     const { name, message } = error as Error;
-    fail(message);
-    process.exit(USELESS_TO_RESTART.includes(name) ? EXIT_CONFIG : 1);
+    fail(message, USELESS_TO_RESTART.includes(name) ? EXIT_CONFIG : 1);
+    process.exit();
   }
   // Once its threads run.
   void shortenTimeSlices(process.pid, log);
@@ -76,9 +76,10 @@ export async function main(
 /** EX_CONFIG of sysexits.h: a restart is useless. */
 const EXIT_CONFIG = 78;
 const USELESS_TO_RESTART = ['IsolationUnavailable', 'WrongRootKey'];
-function fail(message: string): void {
+
+function fail(message: string, code = 1): void {
   process.stderr.write(`${message}\n`);
-  process.exitCode = 1;
+  process.exitCode = code;
 }
 
 function say(text: string): void {

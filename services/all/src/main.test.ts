@@ -34,9 +34,9 @@ const run = (args: string[], extra: Record<string, string> = {}) =>
     );
   });
 
-test('an invalid configuration is refused with all its faults', async () => {
+test('an invalid configuration ends the start with code 78 and all its faults', async () => {
   const { code, stdout, stderr } = await run([], { WELLSPRING_PORT: 'x', WELLSPRING_ISOLATION: 'y' });
-  expect([code, stdout]).toEqual([1, '']);
+  expect([code, stdout]).toEqual([78, '']);
   expect(stderr).toContain('WELLSPRING_PORT has to be an integer');
   expect(stderr).toContain('WELLSPRING_ISOLATION has to be one of');
   expect(stderr).not.toContain('    at ');
