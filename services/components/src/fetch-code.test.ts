@@ -190,6 +190,21 @@ test('one owner has at most four fetches at a time, and does not hold up another
   expect(await Promise.all(held)).toHaveLength(5);
 });
 
+test('a component that is refused ends its other requests: they count no longer for its owner', async () => {
+  const [held, left] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const { origin } = await serve({
+    '/a.mjs': 'import "./held.mjs"; import "./refused.mjs";',
+    '/held.mjs': (_req, res) => {
+      res.once('close', left.resolve);
+      held.resolve();
+    },
+    '/refused.mjs': (_req, res) => void held.promise.then(() => res.writeHead(500).end()),
+  });
+  await expect(fetchCode(`${origin}/a.mjs`)).rejects.toMatchObject(refusal(/refused.mjs answered 500/));
+  await left.promise;
+  // Before the timeout of all requests.
+}, 10_000);
+
 test('a module with hundreds of thousands of imports is refused before any of them is fetched', async () => {
   const imports = Array.from({ length: 300_000 }, (_, n) => `import './${n.toString(36)}'`).join(';');
   const { origin, asked } = await serve({ '/main.mjs': 'import "./many.mjs"', '/many.mjs': imports });

@@ -131,9 +131,10 @@ export function createFetchCode({ checkUrl, lookup, forOwner }: EgressGuard): Fe
     };
   }
 
-  async function fetchCode(address: string): ReturnType<FetchCode> {
+  /** @param ended aborts the requests in progress */
+  async function fetchCode(address: string, ended: AbortSignal): ReturnType<FetchCode> {
     const limits = {
-      signal: AbortSignal.timeout(TOTAL_TIMEOUT_MS),
+      signal: AbortSignal.any([AbortSignal.timeout(TOTAL_TIMEOUT_MS), ended]),
       budget: { bytes: MAX_BYTES, received: 2 * MAX_BYTES, requests: MAX_REQUESTS },
     };
     const entry = await read(rawAddress(address), 'The address', limits);
@@ -164,7 +165,14 @@ export function createFetchCode({ checkUrl, lookup, forOwner }: EgressGuard): Fe
     const release = await fetches.acquire(ownerId, AbortSignal.timeout(MAX_WAIT_MS)).catch(() => {
       throw tooManyRequests(TOTAL_TIMEOUT_MS / 1000);
     });
-    return forOwner(ownerId, () => fetchCode(address)).finally(release);
+    const ended = new AbortController();
+    try {
+      return await forOwner(ownerId, () => fetchCode(address, ended.signal));
+    } finally {
+      // After a failure, other modules may be on their way.
+      ended.abort();
+      release();
+    }
   };
 }
 
