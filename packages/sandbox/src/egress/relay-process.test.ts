@@ -118,6 +118,14 @@ describe.each(TIERS)('the relay of tier %s', (tier) => {
     await eventually(() => grown('wellspring_egress_connections_total') === 1);
   });
 
+  test('logs the refused connections of the self-test, which has no owner, for debugging only', async () => {
+    lines.length = 0;
+    const refused = `await new Promise((resolve) => net.connect(80, '10.0.0.2').on('error', resolve))`;
+    await sandbox.run(refused, { process: 'self-test/1' });
+    await eventually(() => lines.some(({ event }) => event === 'egress.refused'));
+    expect(lines.filter(({ event }) => event === 'egress.refused')).toMatchObject([{ level: 'debug' }]);
+  });
+
   test('logs many refused connections of an owner for debugging only', async () => {
     lines.length = 0;
     const refused = `await Promise.all(Array.from({ length: 60 }, (_, n) =>
