@@ -165,6 +165,4 @@ function compareRanks(a: Rank, b: Rank): number {
   return a.id < b.id ? -1 : a.id > b.id ? 1 : 0;
 }
 
-export const compareIds = (a: string, b: string): number => compareRanks(rankOf(a), rankOf(b));
-
 const toNumber = (text: string) => (text.trim() === '' ? Number.NaN : Number(text));
