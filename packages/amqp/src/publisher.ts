@@ -48,11 +48,11 @@ export interface Publisher {
 
 /** Default limit of RabbitMQ 4. */
 export const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
-export const PUBLISH_TIMEOUT_MS = 10_000;
+const PUBLISH_TIMEOUT_MS = 10_000;
 /** Unconfirmed messages; more would only add latency. */
 const MAX_UNCONFIRMED = 1_000;
 /** A message is sent or refused within this time after the broker began to block publishers. */
-export const BLOCKED_TIMEOUT_MS = 1_000;
+const BLOCKED_TIMEOUT_MS = 1_000;
 /** Assumed size of the properties of a message. */
 const PROPERTIES_BYTES = 512;
 const CHECK_INTERVAL_MS = 250;

@@ -1,5 +1,5 @@
 /** Patterns that a subscription may name as its emitter: all sources, or all workflows, of its owner. */
-export const GLOBS = ['dc_*', 'p_*'] as const;
+const GLOBS = ['dc_*', 'p_*'] as const;
 export type Glob = (typeof GLOBS)[number];
 
 export const isGlob = (text: string): text is Glob => (GLOBS as readonly string[]).includes(text);

@@ -16,7 +16,7 @@ const DEFAULT_PORTS: Record<string, number> = {
 const ANY_ENDPOINT = 'wellspring-endpoint';
 
 /** Host and port of a URL, also of one with several hosts (`mongodb://one:1,two:2/name`). */
-export function endpointsOf(url: string): PlatformEndpoint[] {
+function endpointsOf(url: string): PlatformEndpoint[] {
   const [, protocol = '', authority = ''] = /^([a-z+]+:)\/\/(?:[^@/?#]*@)?([^/?#]*)/i.exec(url) ?? [];
   return authority.split(',').flatMap((one) => {
     const [, host = '', port] = /^(\[[^\]]*\]|[^:]*)(?::(\d+))?$/.exec(one.trim()) ?? [];

@@ -11,14 +11,14 @@ import type { Compiled } from './save.ts';
 const MAX_URL_CHARS = 4096;
 
 /** @throws Problem 400 that names the parameter, unless it is a non-empty text */
-export function nonEmpty(value: unknown, param: string): string {
+function nonEmpty(value: unknown, param: string): string {
   if (typeof value !== 'string') throw invalidParameter(param, `${param} has to be a text.`);
   if (value === '') throw invalidParameter(param, `${param} must not be empty.`);
   return value;
 }
 
 /** The origin that the client names for its code: stored, never fetched. */
-export const originOf = (value: unknown): string | null =>
+const originOf = (value: unknown): string | null =>
   typeof value === 'string' && value !== '' && value.length <= MAX_URL_CHARS ? value : null;
 
 /** Code, given or fetched from a URL, and where it came from. */

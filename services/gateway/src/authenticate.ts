@@ -8,7 +8,7 @@ import { type ApiKeyRow, apiKeys, members } from '@wellspring/store/collections/
 const BEARER = /^Bearer ([A-Za-z0-9._~+/-]{16,256})$/i;
 
 /** The key of an Authorization header. @throws Problem 401 */
-export function bearerKey(header: string | undefined): string {
+function bearerKey(header: string | undefined): string {
   const key = header === undefined ? undefined : BEARER.exec(header)?.[1];
   if (key === undefined) throw unauthorized();
   return key;

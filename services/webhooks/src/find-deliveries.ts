@@ -9,7 +9,7 @@ import { parseTime } from './time.ts';
 type Input = InputOf<typeof listWebhookDeliveries>;
 
 /** Deliveries that a filter looks at: an index for each filter would slow down every delivery. */
-export const SEARCHED = 1_000;
+const SEARCHED = 1_000;
 
 /** One page of the deliveries of a webhook that match, without payloads and logs. */
 export async function findDeliveries(store: Store, webhookId: string, input: Input) {

@@ -25,7 +25,7 @@ import { presentWebhook } from './present.ts';
 import { checkUrl } from './url.ts';
 
 /** Time for which requests are also signed with the previous secret after a rotation. */
-export const ROTATION_MS = 24 * 3_600_000;
+const ROTATION_MS = 24 * 3_600_000;
 
 type WebhooksDeps = Pick<Deps, 'store' | 'pubsub' | 'clock' | 'seal'>;
 

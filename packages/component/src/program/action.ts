@@ -29,7 +29,7 @@ export interface Dollar {
   exited(): boolean;
 }
 
-export function createDollar(call: ActionCall, io: ChildIO): Dollar {
+function createDollar(call: ActionCall, io: ChildIO): Dollar {
   let exited = false;
   const emit = createEmit(io);
   const emitSse = createEmit({ ...io, emit: (one) => io.emit({ ...one, sse: true }) });
@@ -97,7 +97,7 @@ const isWrapped = (value: unknown): value is { raw_event: unknown } =>
   Object.keys(value).every((key) => key === 'raw_event' || key === 'event');
 
 /** `steps` of an action: the data of the trigger and of earlier steps by name. */
-export function readSteps(texts: Readonly<Record<string, string>>): Fields {
+function readSteps(texts: Readonly<Record<string, string>>): Fields {
   const steps: Fields = {};
   for (const [name, json] of Object.entries(texts)) steps[name] = JSON.parse(json);
   const { trigger } = steps;

@@ -23,7 +23,7 @@ const isName = (value: unknown): value is string =>
   typeof value === 'string' && value.length <= MAX_NAME && /^[\x21-\x7e]+$/.test(value);
 
 /** @returns undefined for a malformed question */
-export function parseQuestion(line: string): Question | undefined {
+function parseQuestion(line: string): Question | undefined {
   let value: Record<string, unknown>;
   try {
     value = JSON.parse(line) as Record<string, unknown>;

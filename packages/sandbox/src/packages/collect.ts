@@ -22,7 +22,7 @@ export interface CollectLimits {
 }
 
 const DAY_MS = 24 * 60 * 60_000;
-export const COLLECT_LIMITS: CollectLimits = {
+const COLLECT_LIMITS: CollectLimits = {
   unusedMs: 30 * DAY_MS,
   protectedMs: DAY_MS / 4,
   maxBytes: 4 * 1024 ** 3,

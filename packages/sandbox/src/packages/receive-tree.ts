@@ -75,7 +75,7 @@ export function receiveTree(
   };
 }
 
-export const tooLarge = () =>
+const tooLarge = () =>
   invalidComponent(
     `The packages have more than ${JAIL_LIMITS.diskBytes / 2 ** 20} MB when they are unpacked.`,
   );

@@ -21,7 +21,7 @@ const isOurs = (specifier: string) => specifier.startsWith(SCOPE);
 const resolve = (path: string, specifier: string) => new URL(specifier, `file:///${path}`).pathname.slice(1);
 
 /** Test code: `*.test.ts`, `*.fixture.ts`, conformance suites, and packages/testing. */
-export const isForTests = ({ path }: SourceFile) =>
+const isForTests = ({ path }: SourceFile) =>
   /\.(test|fixture)\.ts$|\/conformance(-\w+)?\.ts$/.test(path) || path.startsWith('packages/testing/');
 
 const broken = (
@@ -190,8 +190,8 @@ export const globals: Rule = ({ files }) =>
       }),
     );
 
-export const MAX_LINES = 300;
-export const MAX_MEDIAN_LINES = 120;
+const MAX_LINES = 300;
+const MAX_MEDIAN_LINES = 120;
 
 const linesOf = ({ text }: SourceFile) => text.trimEnd().split('\n').length;
 

@@ -31,7 +31,7 @@ export async function withPrograms(names: readonly ServerName[], define: () => v
 }
 
 /** URL of a shared server, or undefined if it is missing. @throws Error if it does not start */
-export async function sharedServer(name: ServerName): Promise<string | undefined> {
+async function sharedServer(name: ServerName): Promise<string | undefined> {
   return (await askDaemon('POST', `/servers/${name}`)).url;
 }
 

@@ -33,7 +33,7 @@ export function createHttpSend(post: Post, checkUrl: (url: string) => void): Sen
 }
 
 /** The request of a call. @throws SendError */
-export function httpRequest(given: Record<string, unknown>): Omit<Request, 'owner'> {
+function httpRequest(given: Record<string, unknown>): Omit<Request, 'owner'> {
   const address = textOf(given, CALL, 'url');
   if (address === undefined || !URL.canParse(address)) throw new SendError(`${CALL} needs a valid url.`);
   const url = new URL(address);

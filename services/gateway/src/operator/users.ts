@@ -18,7 +18,7 @@ import { ConflictError, modify } from '@wellspring/store/port';
 import { issueApiKey, listApiKeys, revokeApiKey } from '../api-keys.ts';
 import { deleteOwner, type OwnerDeps } from './delete-owner.ts';
 
-export const presentUser = (row: UserRow) => ({
+const presentUser = (row: UserRow) => ({
   id: row.id,
   username: row.username,
   email: row.email,

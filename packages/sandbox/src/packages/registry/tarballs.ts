@@ -16,7 +16,7 @@ export interface Tarballs {
 
 type Take = (bytes: number) => void;
 
-export const MAX_TARBALL_BYTES = 128 * 1024 * 1024;
+const MAX_TARBALL_BYTES = 128 * 1024 * 1024;
 
 /** The strongest hash of an integrity. */
 function strongest(integrity: string): { algorithm: string; digest: string } {
