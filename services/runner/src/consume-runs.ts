@@ -153,12 +153,12 @@ export function runsWorkers(
             if (!deployed.deployment.definition.hooks.includes(hook)) return { ok: true };
             const release = await permits.hook(deployed.emitter.owner_id, until);
             try {
-              await costs.settled(deployed.emitter.owner_id, { signal });
+              await costs.settled(deployed.emitter.owner_id, { signal: until });
               // The source may have been deleted meanwhile.
               if (!(await catalog.reload(deployed, deployment_id))) throw notFound('source', source_id);
               // The deployment of the hook may differ from the current one, so a known state is not switched to it.
               using used = states.use(source_id, deployment_id);
-              const thrown = await used.state.hook(hook, deployed);
+              const thrown = await used.state.hook(hook, deployed, until);
               return thrown ? { ok: false, name: thrown.name, message: sentenceOf(thrown) } : { ok: true };
             } finally {
               release();

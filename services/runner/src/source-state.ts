@@ -49,8 +49,11 @@ export interface SourceStateDeps
 export interface SourceState {
   /** Starts a batch of jobs. @param epoch of their lease @throws LeaseLost */
   open(epoch: number, messages: readonly RunsMessage[]): Promise<Batch>;
-  /** Runs a hook in a separate process and commits its effects; returns the error it threw. */
-  hook(hook: HookName, deployed: DeployedSource): Promise<ThrownError | undefined>;
+  /**
+   * Runs a hook in a separate process and commits its effects; returns the error it threw.
+   * @param until aborted when its caller gives up: it is not begun any more. @throws the reason of the signal
+   */
+  hook(hook: HookName, deployed: DeployedSource, until: AbortSignal): Promise<ThrownError | undefined>;
   /** The source was deleted: rejects further commits. Resolves when none is in progress. */
   forget(): Promise<void>;
   /** About its memory. */
@@ -218,12 +221,14 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
       };
     },
 
-    async hook(hook, deployed) {
+    async hook(hook, deployed, until) {
       using room = openRoom(deployed.emitter.owner_id);
       await gate.opened();
       const live = await load();
       const run: RunContext = { ...contextOf(newRunId(), deployed, 'HOOK', clock.now()), hook };
       const owner = await networks.of(deployed.emitter.owner_id);
+      // An outage of the store may have lasted for longer.
+      until.throwIfAborted();
       const task = taskOf(deployed, owner, live, 'hook', { kind: 'hook', hook });
       const { mask } = deployed.deployment;
       const options: CommitOptions = {
