@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
 import { createCompiler } from './compile.ts';
@@ -178,7 +179,8 @@ describe.each(STRONGEST_JAILS)('compilation in jail %s', (name) => {
     expect(await ask(70e6)).toBe(400);
   }, 60_000);
 
-  test('a process compiles code of one owner only, and few processes stay', async () => {
+  /** A compiler, and the processes that it starts. */
+  function observedCompiler() {
     const started: Jailed[] = [];
     const compiler = createCompiler({
       ...jail.jail,
@@ -188,6 +190,11 @@ describe.each(STRONGEST_JAILS)('compilation in jail %s', (name) => {
         return jailed;
       },
     });
+    return { compiler, started };
+  }
+
+  test('a process compiles code of one owner only, and few processes stay', async () => {
+    const { compiler, started } = observedCompiler();
     const running = () =>
       started.filter(({ child: { exitCode, signalCode } }) => (exitCode ?? signalCode) === null);
     const code = { code: 'export default { name: "x" }' };
@@ -196,6 +203,22 @@ describe.each(STRONGEST_JAILS)('compilation in jail %s', (name) => {
       expect(started).toHaveLength(jail.jail.sharesCompilers ? 1 : 2);
       for (const owner of ['u_3', 'u_4', 'u_5', 'u_6']) await compiler.compile(code, owner);
       await eventually(() => running().length <= 4);
+    } finally {
+      await compiler.close();
+    }
+  });
+
+  test('an idle process that the kernel has killed is replaced: the next code is not refused', async () => {
+    const { compiler, started } = observedCompiler();
+    const code = { code: 'export default { name: "x" }' };
+    try {
+      await compiler.compile(code, 'u_1');
+      const [first] = started as [Jailed];
+      const ended = once(first.child, 'close');
+      await first.end();
+      await ended;
+      expect((await compiler.compile(code, 'u_1')).format).toBe('esm');
+      expect(started).toHaveLength(2);
     } finally {
       await compiler.close();
     }

@@ -48,7 +48,10 @@ export function createCompiler(jail: Jail): Compiler {
     jailed.child.stdin.on('error', () => {});
     jailed.child.stderr.resume();
     const answers = jsonLines(jailed.child.stdout, MAX_ANSWER_BYTES);
-    return { jailed, ownerId, workMs: 0, answers, retirement: undefined };
+    const process: Process = { jailed, ownerId, workMs: 0, answers, retirement: undefined };
+    // The kernel kills idle processes when memory is short.
+    jailed.child.once('exit', () => idle.includes(process) && void end(process));
+    return process;
   }
 
   async function end(process: Process): Promise<void> {
