@@ -78,3 +78,21 @@ test.each([
     await expect(move()).rejects.toThrow('The target is not empty');
   },
 );
+
+test('a moved job is flagged as redelivered: it may have been handled before the platform ended', async () => {
+  const job = { key: 'dc_1', payload: JSON.stringify({ v: 1, type: 'emitted' }) };
+  await change(dir.path, ({ queue }) => queue.publish('emitted', job));
+  await move();
+  await change(elsewhere.path, async ({ queue }) => {
+    const { promise: moved, resolve } = Promise.withResolvers<string>();
+    const stop = new AbortController();
+    const ended = queue.consume('emitted', async ([{ payload }]) => resolve(payload), {
+      concurrency: 1,
+      batch: 1,
+      signal: stop.signal,
+    });
+    expect(JSON.parse(await moved)).toEqual({ v: 1, type: 'emitted', redelivered: true });
+    stop.abort();
+    await ended;
+  });
+});

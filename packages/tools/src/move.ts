@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { type Clock, systemClock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
 import { noMetrics } from '@wellspring/core/metrics';
-import { QUEUES, type Queue } from '@wellspring/queue/port';
+import { type Job, type JobInput, QUEUES, type Queue } from '@wellspring/queue/port';
 import type { Config } from '@wellspring/runtime/config';
 import { prepareDataDirectory } from '@wellspring/runtime/data-directory';
 import type { Ports } from '@wellspring/runtime/deps';
@@ -134,10 +134,7 @@ async function moveJobs(
   const ended = from.consume(
     name,
     async (jobs) => {
-      await to.publishMany(
-        name,
-        jobs.map(({ key, payload }) => ({ key, payload })),
-      );
+      await to.publishMany(name, jobs.map(republished));
       moved += jobs.length;
     },
     { concurrency: 16, batch: BATCH_SIZE, signal: stop.signal },
@@ -146,6 +143,11 @@ async function moveJobs(
   stop.abort();
   await ended;
   return moved;
+}
+
+/** The message is flagged, since the target does not know that its job may have been handled before. */
+function republished({ key, payload, redelivered }: Job): JobInput {
+  return { key, payload: redelivered ? JSON.stringify({ ...JSON.parse(payload), redelivered }) : payload };
 }
 
 function readIfThere(path: string): string | undefined {
