@@ -9,24 +9,20 @@ import { secretTexts } from '@wellspring/runtime/secret-values';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
 import type { Executor, Host, Task } from '@wellspring/sandbox/port';
 import { createMask } from './mask-secrets.ts';
-import type { OwnerCosts } from './owner-costs.ts';
 import type { OwnerNetworks } from './owner-networks.ts';
 import { readBundle } from './read-bundle.ts';
-import type { RunPermits } from './run-permits.ts';
 import type { OpenRunRoom } from './run-room.ts';
 import type { UsageMeter } from './usage.ts';
+import { type PermitDeps, withPermit } from './with-permit.ts';
 
 /** Code that is configured has no effect besides its answer. */
 const ignore: Host = { emit() {}, fault() {}, log() {}, respond() {}, dbSet: () => 0 };
 
-export interface ConfigureDeps extends Pick<Deps, 'store' | 'call' | 'seal' | 'memory'> {
+export interface ConfigureDeps extends Pick<Deps, 'store' | 'call' | 'seal' | 'memory'>, PermitDeps {
   executor: Executor;
   networks: Pick<OwnerNetworks, 'of'>;
-  costs: Pick<OwnerCosts, 'settled'>;
   openRoom: OpenRunRoom;
   meter: Pick<UsageMeter, 'countTime'>;
-  /** Those of hooks: runs do not wait for them. */
-  permits: Pick<RunPermits, 'hook'>;
 }
 
 /** A process of a component that is not deployed. */
@@ -77,7 +73,7 @@ export const secretsOf = ({ props, values, accounts = {} }: NonNullable<Task['in
 
 /** Serves `runner.configure`: options and additionalProps methods, each in a process of its own. */
 export function configureWorker(deps: ConfigureDeps): BackgroundWorker {
-  const { call, executor, costs, meter, permits, openRoom } = deps;
+  const { call, executor, meter, openRoom } = deps;
   const accounts = createAccounts(deps);
   return {
     name: 'runner.configure',
@@ -93,11 +89,8 @@ export function configureWorker(deps: ConfigureDeps): BackgroundWorker {
           const task: Task = { ...(await undeployedTask(deps, accounts, configured)), call: asked };
           using room = openRoom(owner_id);
           const until = AbortSignal.any([signal, AbortSignal.timeout(CONFIGURE_DEADLINE_MS)]);
-          const release = await permits.hook(owner_id, until);
-          const result = await costs
-            .settled(owner_id)
-            .then(() => executor.execute(task, ignore, { timeoutMs: LIMITS.configureMs, room }))
-            .finally(release);
+          const execute = () => executor.execute(task, ignore, { timeoutMs: LIMITS.configureMs, room });
+          const result = await withPermit(deps, owner_id, until, execute);
           meter.countTime(owner_id, result.cpuMs);
           room.charge({ result });
           if (!result.ok) {

@@ -21,6 +21,7 @@ import { sentenceOf } from './records.ts';
 import type { RunPermits } from './run-permits.ts';
 import { createSourceState, type SourceStateDeps } from './source-state.ts';
 import { createSourceStates } from './source-states.ts';
+import { withPermit } from './with-permit.ts';
 
 /** Jobs of one source per delivery. */
 const BATCH_SIZE = 64;
@@ -151,18 +152,14 @@ export function runsWorkers(
             const deployed = opened?.deployed;
             if (!deployed || deployed.workflow) throw notFound('source', source_id);
             if (!deployed.deployment.definition.hooks.includes(hook)) return { ok: true };
-            const release = await permits.hook(deployed.emitter.owner_id, until);
-            try {
-              await costs.settled(deployed.emitter.owner_id, { signal: until });
+            return withPermit({ permits, costs }, deployed.emitter.owner_id, until, async () => {
               // The source may have been deleted meanwhile.
               if (!(await catalog.reload(deployed, deployment_id))) throw notFound('source', source_id);
               // The deployment of the hook may differ from the current one, so a known state is not switched to it.
               using used = states.use(source_id, deployment_id);
               const thrown = await used.state.hook(hook, deployed, until);
               return thrown ? { ok: false, name: thrown.name, message: sentenceOf(thrown) } : { ok: true };
-            } finally {
-              release();
-            }
+            });
           },
           signal,
         );

@@ -12,6 +12,7 @@ import { type ConfigureDeps, holdBundle, secretsOf, undeployedTask } from './con
 import { createMask } from './mask-secrets.ts';
 import { createRecorder } from './recorder.ts';
 import type { UsageMeter } from './usage.ts';
+import { withPermit } from './with-permit.ts';
 
 interface TestDeps extends Omit<ConfigureDeps, 'meter'>, Pick<Deps, 'clock'> {
   meter: Pick<UsageMeter, 'countRun'>;
@@ -20,7 +21,7 @@ interface TestDeps extends Omit<ConfigureDeps, 'meter'>, Pick<Deps, 'clock'> {
 
 /** Serves `runner.test`. */
 export function testWorker(deps: TestDeps): BackgroundWorker {
-  const { call, clock, executor, costs, meter, permits, quotas, openRoom } = deps;
+  const { call, clock, executor, meter, quotas, openRoom } = deps;
   const accounts = createAccounts(deps);
 
   async function test(message: TestCall['message'], signal: AbortSignal): Promise<TestCall['answer']> {
@@ -38,14 +39,9 @@ export function testWorker(deps: TestDeps): BackgroundWorker {
     };
     const recorder = createRecorder(createMask(secretsOf(undeployed.instance)));
     using room = openRoom(owner_id);
-    const release = await permits.hook(
-      owner_id,
-      AbortSignal.any([signal, AbortSignal.timeout(HOOK_DEADLINE_MS)]),
-    );
-    const result = await costs
-      .settled(owner_id)
-      .then(() => executor.execute(task, recorder.host, { timeoutMs: LIMITS.runMs, room }))
-      .finally(release);
+    const until = AbortSignal.any([signal, AbortSignal.timeout(HOOK_DEADLINE_MS)]);
+    const execute = () => executor.execute(task, recorder.host, { timeoutMs: LIMITS.runMs, room });
+    const result = await withPermit(deps, owner_id, until, execute);
     meter.countRun(owner_id, result.cpuMs);
     if (!result.ok) recorder.host.fault(result.error);
     room.charge(recorder.cost(result));

@@ -1,0 +1,29 @@
+import type { OwnerCosts } from './owner-costs.ts';
+import type { RunPermits } from './run-permits.ts';
+
+export interface PermitDeps {
+  /** Those of hooks: runs do not wait for them. */
+  permits: Pick<RunPermits, 'hook'>;
+  costs: Pick<OwnerCosts, 'settled'>;
+}
+
+/**
+ * Starts work of an owner when it has a permit and its share of the main thread allows it.
+ * @param until aborted when the caller gives up: the work is not started any more
+ * @throws the reason of the signal
+ */
+export async function withPermit<T>(
+  { permits, costs }: PermitDeps,
+  ownerId: string,
+  until: AbortSignal,
+  work: () => Promise<T>,
+): Promise<T> {
+  const release = await permits.hook(ownerId, until);
+  try {
+    await costs.settled(ownerId, { signal: until });
+    until.throwIfAborted();
+    return await work();
+  } finally {
+    release();
+  }
+}
