@@ -157,6 +157,11 @@ describe.each(['x64', 'arm64'] as const)('the filter for %s', (arch) => {
     expect(of('tgkill', 1, 18, 15)).toBe(ALLOW);
     expect(of('tgkill', 1, 1, 18)).toBe(EPERM);
     expect(of('fallocate')).toBe(EOPNOTSUPP);
+    // MADV_DONTNEED, MADV_HUGEPAGE and MADV_COLLAPSE.
+    expect(of('madvise', 0, 4096, 4)).toBe(ALLOW);
+    for (const advice of [14, 25]) expect(of('madvise', 0, 4096, advice)).toBe(EINVAL);
+    expect(of('sendfile')).toBe(EINVAL);
+    expect(of('setsockopt', 3, 1, 7)).toBe(EPERM);
     // O_RDWR | O_CREAT, and O_TMPFILE.
     expect(of('openat', 0, 0, 0o102)).toBe(ALLOW);
     expect(of('openat', 0, 0, 0x410002)).toBe(EOPNOTSUPP);

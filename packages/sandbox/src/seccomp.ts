@@ -48,6 +48,7 @@ const OPEN_FILE_LOCKS = [36, 37, 38];
 /** No flag, and CLOSE_RANGE_CLOEXEC; not CLOSE_RANGE_UNSHARE, which gives a thread its own descriptor table. */
 const CLOSE_RANGE_FLAGS = [0, 4];
 const [MAP_SHARED, MAP_ANONYMOUS, MAP_HUGETLB] = [0x01, 0x20, 0x40000];
+const [MADV_HUGEPAGE, MADV_COLLAPSE] = [14, 25];
 
 const SIGCONT = 18;
 /** Without O_DIRECTORY, which is part of it. */
@@ -172,6 +173,12 @@ const CONDITIONS: Conditions = {
   openat2: [statement(RETURN, refuse(ENOSYS))],
   // It takes a disk faster than its use is measured. With this error, the C library writes instead.
   fallocate: [statement(RETURN, refuse(EOPNOTSUPP))],
+  // A huge page of which all but one small page is unmapped stays in memory, and counts as the small one.
+  madvise: assemble(EINVAL, [[LOAD, ARG2], ...each([MADV_HUGEPAGE, MADV_COLLAPSE], 'refuse')]),
+  // A byte that is sent from a file holds a page of it, also after the file is gone. With this error, libraries copy.
+  sendfile: [statement(RETURN, refuse(EINVAL))],
+  // SO_SNDBUF: megabytes of the kernel for each socket (net.core.wmem_max). Unix sockets need no options.
+  setsockopt: [statement(RETURN, refuse(EPERM))],
 };
 
 /**

@@ -19,6 +19,7 @@ const [F_SETOWN, F_SETSIG, F_SETLEASE, F_NOTIFY] = [8, 10, 1024, 1026];
 const SIGCONT = 18;
 const READ_WRITE = 3;
 const CLOSE_RANGE_UNSHARE = 2;
+const [MADV_HUGEPAGE, MADV_COLLAPSE] = [14, 25];
 const CLONE_THREAD = 0x10000;
 const MB = 1024 * 1024;
 
@@ -63,6 +64,21 @@ describe.each(KERNEL_TIERS)('in tier %s', (tier) => {
       'shared memory': 'done',
       'descriptors of its own': 'done',
     });
+  });
+
+  test('a native addon gets no huge pages, whose unmapped parts no figure shows', async () => {
+    const huge = [MADV_HUGEPAGE, MADV_COLLAPSE].map(
+      (advice): Attempt => ({
+        name: `madvise ${advice}`,
+        steps: [
+          ['mmap', 0, 4 * MB, READ_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0],
+          ['madvise', { step: 0 }, 4 * MB, advice],
+        ],
+      }),
+    );
+    const outcome = await sandbox.run(addon.body, { event: addon.event(huge) });
+    // As on a kernel without huge pages.
+    expect(values(outcome)).toEqual([Object.fromEntries(huge.map(({ name }) => [name, 'EINVAL']))]);
   });
 
   test('/dev contains no device for memory or terminals', async () => {

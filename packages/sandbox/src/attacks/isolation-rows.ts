@@ -164,15 +164,15 @@ export const ISOLATION_ROWS: readonly AttackRow[] = [
   {
     id: '21a',
     attempt:
-      'Native: hide memory, open files or signals from the figures of the kernel (shared mappings, descriptor tables, F_SETSIG, SIGCONT)',
-    expected: 'EPERM',
+      'Native: hide memory, open files or signals from the figures of the kernel (shared mappings, huge pages, descriptor tables, F_SETSIG, SIGCONT)',
+    expected: 'EPERM or EINVAL',
     tiers: KERNEL,
     shownBy: [`${TESTS}/attacks/hidden-resources.test.ts`],
   },
   {
     id: '21b',
     attempt:
-      'Native: take memory of the kernel that no figure shows: connections that nobody accepts, datagrams and events that nobody reads, locks of files',
+      'Native: take memory of the kernel that no figure shows: connections that nobody accepts, datagrams and events that nobody reads, locks of files, large buffers of sockets, pages of files in them',
     expected: 'EPERM, EINVAL or EAFNOSUPPORT; a lock of the process succeeds without effect',
     tiers: KERNEL,
     shownBy: [`${TESTS}/attacks/kernel-memory.test.ts`],

@@ -8,6 +8,7 @@ import { attack } from './rows.ts';
 
 const AF_UNIX = 1;
 const [STREAM, DATAGRAM, SEQUENCE] = [1, 2, 5];
+const [SOL_SOCKET, SO_SNDBUF] = [1, 7];
 const [AT_FDCWD, READ_WRITE_CREATE] = [-100, 0o102];
 const MB = 1024 * 1024;
 
@@ -103,6 +104,36 @@ describe.each(KERNEL_TIERS)('a native addon in tier %s', (tier) => {
     expect(outside.value).toMatchObject({ results: [[0], [0], [0]] });
     // The kernel lists locks in pieces, between which others come and go.
     expect(countLocks(outside.value as Locked)).toBeGreaterThan(MANY);
+  });
+
+  test(`cannot raise the memory of its sockets, or keep pages of files in them (row ${attack('21b', tier).id})`, async () => {
+    await using directory = await tempDir();
+    const enlarge = (path: string): Attempt[] => [
+      {
+        name: 'SO_SNDBUF',
+        steps: [
+          ['socket', AF_UNIX, STREAM, 0],
+          ['setsockopt', { step: 0 }, SOL_SOCKET, SO_SNDBUF, { hex: '00004000' }, 4],
+        ],
+      },
+      {
+        name: 'sendfile',
+        steps: [
+          ['openat', AT_FDCWD, path, READ_WRITE_CREATE, 0o600],
+          ['openat', AT_FDCWD, `${path}-copy`, READ_WRITE_CREATE, 0o600],
+          ['sendfile', { step: 1 }, { step: 0 }, 0, 1],
+        ],
+      },
+    ];
+    const outcome = await sandbox.run(addon.body, { event: addon.event(enlarge('/tmp/sent')) });
+    expect(values(outcome)).toEqual([{ SO_SNDBUF: 'EPERM', sendfile: 'EINVAL' }]);
+    // Positive control.
+    expect(addon.outside(enlarge(`${directory.path}/sent`))).toEqual({ SO_SNDBUF: 'done', sendfile: 'done' });
+    // Node copies without the call.
+    const copied = await sandbox.run(`const copy = os.tmpdir() + '/copy';
+      fs.copyFileSync('/etc/passwd', copy);
+      return fs.readFileSync(copy, 'utf8') === fs.readFileSync('/etc/passwd', 'utf8')`);
+    expect(values(copied)).toEqual([true]);
   });
 
   test(`cannot allocate disk without writing (row ${attack('21', tier).id})`, async () => {

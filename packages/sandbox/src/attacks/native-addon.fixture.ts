@@ -76,6 +76,9 @@ const NUMBERS: Record<string, [x64: number, arm64: number | undefined]> = {
   fallocate: [285, 47],
   inotify_init1: [294, 26],
   tkill: [200, 130],
+  setsockopt: [54, 208],
+  sendfile: [40, 71],
+  madvise: [28, 233],
 };
 
 /**
