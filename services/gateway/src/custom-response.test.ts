@@ -46,6 +46,8 @@ describe('a custom response', () => {
     [response(200, { 'x-bad': ['a', 'b\nx-injected: 1'] }, 'x'), 500, 'The run failed'],
     [response(200, { 'x-injected: 1': 'a' }, 'x'), 500, 'The run failed'],
     [response(200, { '': 'a' }, 'x'), 500, 'The run failed'],
+    [response(204, { 'x-bad': 'a\r\nx-injected: 1' }, ''), 500, 'The run failed'],
+    [response(304, { 'x-bad': 'a\u0100' }, ''), 500, 'The run failed'],
     [response(200, { 'x-large': 'a'.repeat(40_000) }, 'x'), 500, 'The run failed'],
     [{ kind: 'none' } as const, 400, 'No response'],
     [{ kind: 'failed' } as const, 500, 'The run failed'],

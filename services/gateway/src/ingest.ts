@@ -21,7 +21,7 @@ import type { EndpointCache } from './endpoint-cache.ts';
 import { holdReply } from './hold-reply.ts';
 import { bodyLimitOf, createMultipart, isMultipart } from './multipart.ts';
 import { createRateLimit } from './rate-limit.ts';
-import { assertSize, sandboxed } from './reply-headers.ts';
+import { assertSendable, sandboxed } from './reply-headers.ts';
 
 export type IngestDeps = Pick<
   Deps,
@@ -217,7 +217,7 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
         if (body) await holdReply(res, body.length, memory);
         try {
           const { sent } = allowedHeaders(reply.headers, ownHost);
-          assertSize(sent);
+          assertSendable(sent);
           answer(res, status, ownHost === undefined ? sandboxed(sent) : sent, body);
         } catch (error) {
           log.debug({ error: String(error) }, 'endpoint.bad_reply');

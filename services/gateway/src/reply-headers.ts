@@ -1,13 +1,22 @@
+import { validateHeaderName, validateHeaderValue } from 'node:http';
 import type { ResponseHeaders } from '@wellspring/contract/response-headers';
 
 /** Of a response; many clients refuse more. */
 const MAX_HEADER_BYTES = 32 * 1024;
 
-/** @throws RangeError when the headers of a response are too large to be sent */
-export function assertSize(headers: ResponseHeaders): void {
+/**
+ * To be called before the head is written: `writeHead` remembers a status without body also when it throws for a header,
+ * and the answer that replaces this response would have a length, but no body.
+ * @throws Error when the headers of a response are malformed, or too large to be sent
+ */
+export function assertSendable(headers: ResponseHeaders): void {
   let bytes = 0;
   for (const [name, value] of Object.entries(headers)) {
-    for (const one of [value].flat()) bytes += name.length + one.length + 4;
+    validateHeaderName(name);
+    for (const one of [value].flat()) {
+      validateHeaderValue(name, one);
+      bytes += name.length + one.length + 4;
+    }
   }
   if (bytes > MAX_HEADER_BYTES) {
     throw new RangeError(`The headers of the response have ${bytes} bytes, more than ${MAX_HEADER_BYTES}.`);
