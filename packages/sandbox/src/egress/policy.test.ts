@@ -29,6 +29,7 @@ describe('a name', () => {
     'events.example.com.evil.com',
     'xevents.example.com',
     's3.example.com',
+    '_a-b.xn--bcher-kva.example',
     '1.1.1.1',
     '::1',
   ])('%s is checked by its addresses', (host) => expect(target(host)).toBeUndefined());
@@ -48,6 +49,16 @@ describe('a name', () => {
   test.each(['127.1', '2130706433', '0x7f.1', '0x7f000001', '0177.0.0.1', '1', '127.0.0.1.', '0x', ''])(
     '%j, which C libraries read as an address, is refused',
     (host) => expect(target(host)).toBe('name'),
+  );
+  test.each([
+    '\\101vents.example.com',
+    '\\events.example.com',
+    'events.example.com..',
+    'a..b',
+    'a%b',
+    '[::1]',
+  ])('%s, of which the C library might read another name, is refused', (host) =>
+    expect(target(host)).toBe('name'),
   );
   test('no number in any notation passes as a name', () => {
     const part = fc.oneof(

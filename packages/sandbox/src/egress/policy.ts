@@ -36,6 +36,12 @@ export type Refusal = 'port' | 'platform' | 'name' | 'address';
 /** `127.1`, `0x7f.1`, `2130706433`: numbers that C libraries accept as IPv4 addresses. */
 const NUMERIC = /^(?:0x[0-9a-f]*|\d+)(?:\.(?:0x[0-9a-f]*|\d+))*\.?$/i;
 
+/**
+ * Names without a character that the C library reads as another one: for it, `\101` and `\e` in a name are an `e`, so
+ * that the name would not be recognised.
+ */
+const NAME = /^[a-z0-9_-]+(?:\.[a-z0-9_-]+)*$/;
+
 /** Lower case, without trailing dot. */
 export const plainName = (host: string): string => host.toLowerCase().replace(/\.$/, '');
 
@@ -50,7 +56,7 @@ export function refuseTarget(
   const refused = refusePort(port);
   if (refused || isIP(host) !== 0) return refused;
   const plain = plainName(host);
-  if (plain === '' || NUMERIC.test(plain)) return 'name';
+  if (!NAME.test(plain) || NUMERIC.test(plain)) return 'name';
   const isOwnName = names.some(({ name, below }) => plain === name || (below && plain.endsWith(`.${name}`)));
   const isOwnEndpoint = endpoints.some(
     (one) => one.port === port && one.onlyPrivate !== true && plainName(one.host) === plain,
