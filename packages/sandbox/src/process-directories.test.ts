@@ -1,5 +1,5 @@
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
@@ -37,6 +37,31 @@ test('leftovers of a crash are removed at the next start with the same data dire
   const next = createProcessDirectories(dirs[0]!.path, undefined);
   expect(existsSync(left.path)).toBe(false);
   next.close();
+});
+
+test('a process that cannot have a user id, or a directory, leaves neither behind', () => {
+  const used = new Set<number>();
+  const userIds = {
+    allocate() {
+      if (used.size === 1) throw new Error('All user ids are in use.');
+      used.add(1);
+      return 1;
+    },
+    release: (id: number) => void used.delete(id),
+  };
+  const directories = createProcessDirectories(dirs[0]!.path, userIds);
+  const base = dirname(directories.shared);
+  const empty = readdirSync(base);
+  const { path } = directories.create();
+  expect(() => directories.create()).toThrow('in use');
+  expect(readdirSync(base).sort()).toEqual([...empty, basename(path)].sort());
+
+  used.clear();
+  directories.close();
+  writeFileSync(base, 'not a directory');
+  expect(() => directories.create()).toThrow();
+  expect(used.size).toBe(0);
+  rmSync(base);
 });
 
 /** Process directories, and sets of packages with these names. */

@@ -164,18 +164,27 @@ export function createProcessDirectories(
     shared,
     packages,
     create() {
+      // Before any directory is made: all may be in use.
+      const uid = userIds?.allocate();
       const id = randomBytes(12).toString('hex');
-      // In some tiers the process directory is the root directory of the process, which sees these permissions.
-      const path = makeDirectory(join(base, id), 0o711);
-      makeDirectory(join(path, 'run'), 0o755);
-      return {
-        id,
-        path,
-        app: makeDirectory(join(path, 'app'), 0o755),
-        egress: makeDirectory(join(path, 'run', 'eg'), 0o755),
-        tmp: makeDirectory(join(path, 'tmp'), 0o700),
-        uid: userIds?.allocate(),
-      };
+      const path = join(base, id);
+      try {
+        // In some tiers the process directory is the root directory of the process, which sees these permissions.
+        makeDirectory(path, 0o711);
+        makeDirectory(join(path, 'run'), 0o755);
+        return {
+          id,
+          path,
+          app: makeDirectory(join(path, 'app'), 0o755),
+          egress: makeDirectory(join(path, 'run', 'eg'), 0o755),
+          tmp: makeDirectory(join(path, 'tmp'), 0o700),
+          uid,
+        };
+      } catch (error) {
+        rmSync(path, { recursive: true, force: true });
+        if (uid !== undefined) userIds?.release(uid);
+        throw error;
+      }
     },
     async fill(directory, { path, name, nodeModules }, visiblePackages, owner) {
       // Synchronous, since the first call waits for this and the thread pool may be busy.
