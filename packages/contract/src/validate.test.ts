@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { Ajv } from 'ajv';
 import fc from 'fast-check';
 import { endpoints } from './endpoints/all.ts';
+import { configureComponent } from './endpoints/components.ts';
 import { createSource, listMySources, updateSource } from './endpoints/sources.ts';
 import { createSubscription } from './endpoints/subscriptions.ts';
 import { recoverWebhook } from './endpoints/webhooks.ts';
@@ -69,6 +70,11 @@ describe('a body', () => {
     ['org_id', 1],
   ])('%s = %j is a 400 that names it: values are not converted', (name, value) => {
     expect(refusal(() => validateInput(createSource.input, {}, { [name]: value }))).toEqual(refused(name));
+  });
+
+  test('a number that JavaScript does not have is a 400', () => {
+    const body = JSON.parse('{"prop_name":"a","page":1e400}');
+    expect(refusal(() => validateInput(configureComponent.input, {}, body))).toEqual(refused('page'));
   });
 
   test('a missing field is named', () => {

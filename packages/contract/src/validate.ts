@@ -13,6 +13,8 @@ import type { TObject } from 'typebox';
  */
 const OPTIONS = {
   strict: false,
+  // JSON has numbers beyond those of JavaScript: 1e400 is read as Infinity.
+  strictNumbers: true,
   allErrors: false,
   useDefaults: false,
   validateFormats: false,
