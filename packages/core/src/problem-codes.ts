@@ -23,7 +23,7 @@ export const PROBLEM_CODES = {
   webhook_inactive: 'The webhook is inactive; enable it first.',
   event_gone: 'The delivery was delivered, and its event no longer exists.',
   payload_too_large: 'The body is larger than allowed.',
-  unsupported_media_type: 'The body must be JSON, with `content-type: application/json`.',
+  unsupported_media_type: 'The body must be JSON, with `content-type: application/json`, and not compressed.',
   quota_exceeded: 'A daily quota of the owner is used up; `Retry-After` tells when it is renewed.',
   too_many_requests:
     'The rate limit is exceeded, or the user has too many open streams; `Retry-After` tells when to repeat the call.',

@@ -72,8 +72,9 @@ export const gone = (code: ProblemCode, message: string) => problem(410, code, m
 /** @param limit as text, e.g. `6 MB` */
 export const payloadTooLarge = (limit: string) =>
   problem(413, 'payload_too_large', `The body is larger than ${limit}.`);
-export const unsupportedMediaType = () =>
-  problem(415, 'unsupported_media_type', 'The body has to be JSON, with content-type: application/json.');
+export const unsupportedMediaType = (
+  message = 'The body has to be JSON, with content-type: application/json.',
+) => problem(415, 'unsupported_media_type', message);
 export const tooManyRequests = (retryAfterSeconds: number) =>
   problem(429, 'too_many_requests', 'Too many requests; try again later.', undefined, {
     'retry-after': String(Math.max(1, Math.ceil(retryAfterSeconds))),

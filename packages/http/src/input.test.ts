@@ -1,4 +1,5 @@
 import { connect } from 'node:net';
+import { gzipSync } from 'node:zlib';
 import { describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
 import { ALICE, call, JSON_TYPE, key, memory, post, seen, server } from './bind.fixture.ts';
@@ -74,6 +75,15 @@ describe('input', () => {
     ['application/merge-patch+json', 200],
   ])('of type "%s" is %i', async (type, status) => {
     expect((await post('{"name":"x"}', { 'content-type': type })).status).toBe(status);
+  });
+
+  test('that is compressed is 415, which says so', async () => {
+    const typed = (encoding: string) => ({ ...JSON_TYPE, 'content-encoding': encoding });
+    for (const encoding of ['gzip', 'br', 'identity, deflate']) {
+      const answer = await post(gzipSync('{"name":"x"}'), typed(encoding));
+      expect([answer.status, answer.json.error]).toEqual([415, expect.stringMatching(/content-encoding/)]);
+    }
+    expect((await post('{"name":"x"}', typed('Identity'))).status).toBe(200);
   });
 
   test('may be absent with any type', async () => {

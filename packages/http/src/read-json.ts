@@ -23,6 +23,9 @@ export async function readJsonObject(
   const bytes = await readBody(req, limit, hold);
   if (bytes.length === 0) return {};
   if (!isJson(req.headers['content-type'])) throw unsupportedMediaType();
+  const { 'content-encoding': encoding = 'identity' } = req.headers;
+  if (!/^(?:identity)?$/i.test(encoding))
+    throw unsupportedMediaType('The body must not be compressed: the API reads no content-encoding.');
   await pauseIfLarge(bytes.length);
   const text = decode(bytes);
   await pauseIfLarge(bytes.length);
