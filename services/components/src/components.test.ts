@@ -35,6 +35,19 @@ describe('saving', () => {
     expect(await bed.store.collection(components).count()).toBe(0);
   });
 
+  test('refused code names the parameter that contains or locates it', async () => {
+    await using server = await startHttpServer((_req, res) => void res.end('export default {'));
+    for (const input of [
+      { component_code: 'export default {' },
+      { component_code: 'export default {', component_url: 'https://example.com/x.js' },
+      { component_url: `${server.url}/x.js` },
+    ]) {
+      const refused = { status: 400, code: 'invalid_component', param: Object.keys(input)[0] };
+      await expect(bed.invoke('createComponent', {}, input)).rejects.toMatchObject(refused);
+      await expect(bed.invoke('listComponentProps', {}, input)).rejects.toMatchObject(refused);
+    }
+  });
+
   test.each([
     ['nothing', {}, 'component_code'],
     ['null', { component_code: null }, 'component_code'],

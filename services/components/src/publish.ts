@@ -11,13 +11,14 @@ import { components, REGISTRY, registry } from '@wellspring/store/collections/co
 import { ConflictError } from '@wellspring/store/port';
 import type { ComponentsContext } from './context.ts';
 import { presentComponent } from './present.ts';
+import { ofParameter } from './resolve.ts';
 
 /** The operator's routes of the registry. A published version never changes its code. */
 export function registryRoutes({ deps, library }: ComponentsContext): Route[] {
   const rows = deps.store.collection(registry);
   return [
     route(operatorPublish, async ({ input }) => {
-      const prepared = await library.prepare(codeOfFolder(input), REGISTRY);
+      const prepared = await ofParameter('component_code', library.prepare(codeOfFolder(input), REGISTRY));
       const { key, version } = prepared.definition;
       if (key === null) throw invalidComponent('A component of the registry needs a key.', 'component_code');
       if (!isSemver(version))

@@ -1,6 +1,12 @@
 import { CALLS, type ResolveCall } from '@wellspring/contract/calls';
 import type { ComponentCode } from '@wellspring/contract/definition';
-import { invalidParameter, missingParameter, notFound } from '@wellspring/core/problem';
+import {
+  invalidComponent,
+  invalidParameter,
+  missingParameter,
+  notFound,
+  Problem,
+} from '@wellspring/core/problem';
 import { untilAborted } from '@wellspring/core/until-aborted';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
 import type { ComponentRow } from '@wellspring/store/collections/components';
@@ -26,15 +32,26 @@ async function readCode(
   { fetchCode }: Pick<ComponentsContext, 'fetchCode'>,
   ownerId: string,
   { component_code, component_url }: { component_code?: unknown; component_url?: unknown },
-): Promise<{ source: ComponentCode; origin: string | null }> {
+): Promise<{ source: ComponentCode; origin: string | null; param: string }> {
   if (component_code != null) {
     const code = nonEmpty(component_code, 'component_code');
-    return { source: { code }, origin: originOf(component_url) };
+    return { source: { code }, origin: originOf(component_url), param: 'component_code' };
   }
   const url = nonEmpty(component_url, 'component_url');
   if (url.length > MAX_URL_CHARS)
     throw invalidParameter('component_url', `component_url has more than ${MAX_URL_CHARS} characters.`);
-  return { source: await fetchCode(url, ownerId), origin: url };
+  return { source: await fetchCode(url, ownerId), origin: url, param: 'component_url' };
+}
+
+/** Names the parameter that contains or locates the code, if it is at fault. */
+export async function ofParameter<T>(param: string, compiled: Promise<T>): Promise<T> {
+  try {
+    return await compiled;
+  } catch (error) {
+    const isUnnamed =
+      error instanceof Problem && error.code === 'invalid_component' && error.param === undefined;
+    throw isUnnamed ? invalidComponent(error.message, param) : error;
+  }
 }
 
 /** Saves code, given or fetched from a URL, as a component of the owner, without publishing it. */
@@ -43,8 +60,9 @@ export async function saveUnpublished(
   ownerId: string,
   given: { component_code?: unknown; component_url?: unknown },
 ): Promise<ComponentRow> {
-  const { source, origin } = await readCode(context, ownerId, given);
-  return context.library.save(ownerId, await context.library.prepare(source, ownerId), origin);
+  const { source, origin, param } = await readCode(context, ownerId, given);
+  const prepared = await ofParameter(param, context.library.prepare(source, ownerId));
+  return context.library.save(ownerId, prepared, origin);
 }
 
 /** The saved component that is named; undefined if code is given. @throws Problem 400, 404 */
@@ -76,10 +94,8 @@ export async function resolveUnsaved(
 ): Promise<Pick<Compiled, 'bundle_id' | 'bundle' | 'definition'>> {
   const saved = await findSaved(context, message);
   if (saved) return { bundle_id: saved.bundle_id, definition: saved.definition };
-  return context.library.compile(
-    (await readCode(context, message.owner_id, message)).source,
-    message.owner_id,
-  );
+  const { source, param } = await readCode(context, message.owner_id, message);
+  return ofParameter(param, context.library.compile(source, message.owner_id));
 }
 
 /** Serves `components.resolve`: component_id, then component_code, then key, then component_url. */

@@ -10,16 +10,15 @@ import { sealValues } from '@wellspring/runtime/secret-values';
 import { type ComponentRow, components } from '@wellspring/store/collections/components';
 import { type DeploymentRow, deployments, sources } from '@wellspring/store/collections/sources';
 
-/** The four ways to identify a component. */
-export interface Identifiers {
-  component_id?: string | null | undefined;
-  component_code?: string | null | undefined;
-  key?: string | null | undefined;
-  component_url?: string | null | undefined;
-}
+/** The four ways to identify a component, by precedence. */
+const IDENTIFIERS = ['component_id', 'component_code', 'key', 'component_url'] as const;
 
-export const namesComponent = (input: Identifiers): boolean =>
-  [input.component_id, input.component_code, input.key, input.component_url].some((given) => given != null);
+export type Identifiers = { [name in (typeof IDENTIFIERS)[number]]?: string | null | undefined };
+
+/** The parameter that identifies the component, if any. */
+const identifierOf = (input: Identifiers) => IDENTIFIERS.find((name) => input[name] != null);
+
+export const namesComponent = (input: Identifiers): boolean => identifierOf(input) !== undefined;
 
 export type DeployDeps = Pick<Deps, 'store' | 'call' | 'seal' | 'config' | 'clock'>;
 
@@ -36,9 +35,10 @@ export async function resolveComponent(
   { call, store }: Pick<DeployDeps, 'call' | 'store'>,
   reader_ids: string[],
   ownerId: string,
-  { component_id, component_code, key, component_url }: Identifiers,
+  identifiers: Identifiers,
   type: 'source' | 'action',
 ): Promise<ComponentRow> {
+  const { component_id, component_code, key, component_url } = identifiers;
   const message: ResolveCall['message'] = {
     owner_id: ownerId,
     reader_ids,
@@ -58,6 +58,7 @@ export async function resolveComponent(
       type === 'source'
         ? `The component is of type ${given}; only a source can be deployed.`
         : `The component is of type ${given}; a step has to be an action.`,
+      identifierOf(identifiers),
     );
   }
   return component;

@@ -42,7 +42,10 @@ describe('creating a source', () => {
   });
 
   test('refuses actions, unknown components and wrong values before any hook runs', async () => {
-    await expect(create({ component_code: code({ type: 'action' }) })).rejects.toMatchObject({ status: 400 });
+    await expect(create({ component_code: code({ type: 'action' }) })).rejects.toMatchObject({
+      status: 400,
+      param: 'component_code',
+    });
     await expect(create({ component_code: null })).rejects.toMatchObject({
       status: 400,
       param: 'component_id',
