@@ -33,6 +33,10 @@ export const LIMITS = {
   streams: 500,
   /** Time for which an HTTP call waits for respond(). */
   replyMs: 30_000,
+  /** Body of a reply; and its headers, of which many clients refuse more. */
+  replyBody: 4 * 1024 * 1024,
+  replyHeaders: 256,
+  replyHeaderBytes: 32 * 1024,
   /** Delayed events that wait, per source; and the longest delay. */
   delayed: 10_000,
   delayMs: 366 * 24 * 3_600_000,

@@ -35,7 +35,6 @@ export type ChildMessage =
 const KB = 1024;
 const MAX_EMIT_HEAD_BYTES = 32 * KB;
 const MAX_CLASS_NAME_CHARS = 256;
-const MAX_HEADERS = 256;
 const MAX_HEADER_BYTES = 64 * KB;
 
 /** Maximum content bytes by type. JSON needs up to six bytes per character, and escapes nested quotes twice. */
@@ -65,7 +64,9 @@ export const maxFrameBytes = (
   type: number,
   call: CallFrame['call']['kind'] | undefined,
 ): number | undefined =>
-  type === FRAME.end && call !== undefined && LARGE_CALLS.has(call) ? MAX_DEFINITION_BYTES : MAX_BYTES[type];
+  type === FRAME.end && call !== undefined && LARGE_CALLS.has(call)
+    ? MAX_DEFINITION_BYTES
+    : MAX_BYTES[type];
 
 function parse(text: string): unknown {
   try {
@@ -224,7 +225,7 @@ function readHeaders(value: unknown): Respond['headers'] {
     // A name without values uses memory, too.
     const lines = Math.max(1, values.length);
     count += lines;
-    if (count > MAX_HEADERS) throw new ProtocolError('a response with too many headers');
+    if (count > LIMITS.replyHeaders) throw new ProtocolError('a response with too many headers');
     bytes += lines * name.length;
     for (const one of values) {
       if (!isText(one)) throw new ProtocolError('a response with bad headers');

@@ -1,8 +1,6 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http';
+import { LIMITS } from '@wellspring/contract/limits';
 import type { ResponseHeaders } from '@wellspring/contract/response-headers';
-
-/** Of a response; many clients refuse more. */
-const MAX_HEADER_BYTES = 32 * 1024;
 
 /**
  * To be called before the head is written: `writeHead` remembers a status without body also when it throws for a header,
@@ -18,8 +16,10 @@ export function assertSendable(headers: ResponseHeaders): void {
       bytes += name.length + one.length + 4;
     }
   }
-  if (bytes > MAX_HEADER_BYTES) {
-    throw new RangeError(`The headers of the response have ${bytes} bytes, more than ${MAX_HEADER_BYTES}.`);
+  if (bytes > LIMITS.replyHeaderBytes) {
+    throw new RangeError(
+      `The headers of the response have ${bytes} bytes, more than ${LIMITS.replyHeaderBytes}.`,
+    );
   }
 }
 

@@ -41,6 +41,26 @@ describe('respond', () => {
     expect(said.replies).toEqual([]);
   });
 
+  test.each([
+    [{ headers: { 'bad name': 'a' } }, /cannot have a header named "bad name"/],
+    [{ headers: { '': 'a' } }, /cannot have a header named ""/],
+    [{ headers: { 'x-a': 'a\r\nx-b: c' } }, /The header x-a of a response has a character/],
+    [{ headers: { 'x-a': ['a', '€'] } }, /The header x-a of a response has a character/],
+    [{ headers: { 'x-a': 'a'.repeat(33_000) } }, /at most 32 KB/],
+    [{ headers: { 'x-a': Array(257).fill('a') } }, /at most 256 headers/],
+    [{ body: 'a'.repeat(4 * 2 ** 20 + 1) }, /at most 4 MB/],
+    [{ body: { a: 'a'.repeat(4 * 2 ** 20) } }, /at most 4 MB/],
+  ])('what cannot be sent throws in the run, %#', async (reply, message) => {
+    await expect(run((self) => self.http.respond(reply))).rejects.toThrow(message);
+    expect(said.replies).toEqual([]);
+  });
+
+  test('the largest body and headers are sent', async () => {
+    const headers = { 'x-latin': 'é\t', 'x-list': Array(255).fill('a') };
+    await run((self) => self.http.respond({ headers, body: Buffer.alloc(4 * 2 ** 20) }));
+    expect(said.replies.map((reply) => reply.headers)).toEqual([headers]);
+  });
+
   test('without customResponse it is ignored, with a line in the log', async () => {
     await run((self) => self.http.respond({ status: 999 }), {
       endpoints: { http: { url: 'u', customResponse: false } },

@@ -1,8 +1,10 @@
+import { LIMITS } from '@wellspring/contract/limits';
 import { systemClock } from '@wellspring/core/clock';
 import type { ChildIO, Respond } from './program-types.ts';
 
-/** Its Base64 text fits into a frame. */
-const MAX_BODY_BYTES = 4 * 1024 * 1024;
+/** A name and a value that Node.js sends. */
+const HEADER_NAME = /^[\w!#$%&'*+.^`|~-]+$/;
+const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 
 /** `this.http.respond`. @param customResponse the prop allows it; otherwise the call only logs a warning */
 export function createRespond(io: ChildIO, customResponse: boolean): (reply?: unknown) => Promise<void> {
@@ -17,12 +19,13 @@ export function createRespond(io: ChildIO, customResponse: boolean): (reply?: un
   };
 }
 
-/** A response as code gives it: `{status, headers, body}`. @throws RangeError for another status */
+/** A response as code gives it: `{status, headers, body}`. @throws Error when it cannot be sent */
 export function readReply(given: unknown): Respond {
   const reply = (typeof given === 'object' && given !== null ? given : {}) as Record<string, unknown>;
   const status = readStatus(reply.status);
   const headers = readHeaders(reply.headers);
   const { bytes, json } = readBody(reply.body);
+  checkSize(bytes.length);
   if (json && !Object.keys(headers).some((name) => name.toLowerCase() === 'content-type')) {
     headers['content-type'] = 'application/json; charset=utf-8';
   }
@@ -38,10 +41,15 @@ export async function readStream(body: unknown): Promise<unknown> {
   for await (const chunk of body as AsyncIterable<Uint8Array | string>) {
     const part = Buffer.from(chunk as Uint8Array);
     bytes += part.length;
-    if (bytes > MAX_BODY_BYTES) throw new RangeError('The body of a response has at most 4 MB.');
+    checkSize(bytes);
     chunks.push(part);
   }
   return Buffer.concat(chunks);
+}
+
+function checkSize(bytes: number): void {
+  if (bytes <= LIMITS.replyBody) return;
+  throw new RangeError(`The body of a response has at most ${LIMITS.replyBody / 1024 ** 2} MB.`);
 }
 
 function readStatus(status: unknown): number {
@@ -58,11 +66,29 @@ function readStatus(status: unknown): number {
 function readHeaders(headers: unknown): Record<string, string | string[]> {
   const result: Record<string, string | string[]> = {};
   if (typeof headers !== 'object' || headers === null) return result;
+  let lines = 0;
+  let bytes = 0;
   for (const [name, value] of Object.entries(headers)) {
     if (value === undefined || value === null) continue;
     result[name] = Array.isArray(value) ? value.map(String) : String(value);
+    for (const one of [result[name]].flat()) {
+      checkHeader(name, one);
+      lines += 1;
+      bytes += name.length + one.length + 4;
+    }
   }
+  if (lines > LIMITS.replyHeaders)
+    throw new RangeError(`A response has at most ${LIMITS.replyHeaders} headers.`);
+  if (bytes > LIMITS.replyHeaderBytes)
+    throw new RangeError(`The headers of a response have at most ${LIMITS.replyHeaderBytes / 1024} KB.`);
   return result;
+}
+
+function checkHeader(name: string, value: string): void {
+  if (!HEADER_NAME.test(name))
+    throw new TypeError(`A response cannot have a header named ${JSON.stringify(name)}.`);
+  if (!HEADER_VALUE.test(value))
+    throw new TypeError(`The header ${name} of a response has a character that is not allowed in it.`);
 }
 
 function readBody(body: unknown): { bytes: Buffer; json: boolean } {

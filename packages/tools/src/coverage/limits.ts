@@ -126,6 +126,18 @@ export const LIMIT_RULES: LimitRules = {
     rule: 'Time for which an HTTP call waits for `respond()`: 30 s',
     shownBy: in_.apiLimits('an HTTP call waits 30 s for respond(), then gets 400'),
   },
+  replyBody: {
+    rule: 'Body of a response: 4 MB',
+    shownBy: in_.responder('respond › what cannot be sent throws in the run, %#'),
+  },
+  replyHeaders: {
+    rule: 'Headers of a response: 256',
+    shownBy: in_.responder('respond › what cannot be sent throws in the run, %#'),
+  },
+  replyHeaderBytes: {
+    rule: 'Headers of a response together: 32 KB',
+    shownBy: in_.responder('respond › what cannot be sent throws in the run, %#'),
+  },
   delayed: {
     rule: 'Delayed events that wait, of one source: 10,000',
     shownBy: in_.delayed('emits too far ahead, or beyond the number that may wait, are refused on $errors'),
