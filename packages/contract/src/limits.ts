@@ -12,6 +12,8 @@ export const LIMITS = {
   /** Props of a component; and timers and HTTP interfaces among them, which cost resources. */
   props: 500,
   interfaces: 20,
+  /** JSON text of a definition, or of the props with dynamic ones. */
+  definitionBytes: 2 * 1024 * 1024,
   /** Options of a prop, per page, and their JSON text with the context. */
   options: 10_000,
   optionsBytes: 1024 * 1024,

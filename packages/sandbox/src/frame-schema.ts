@@ -51,7 +51,6 @@ const MAX_BYTES: Record<number, number> = {
   // The end of a run contains at most an error.
   [FRAME.end]: 384 * KB,
 };
-const MAX_DEFINITION_BYTES = 2048 * KB;
 
 /** Calls whose answer is data of the component. */
 const LARGE_CALLS: ReadonlySet<CallFrame['call']['kind']> = new Set(['define', 'options', 'props']);
@@ -65,7 +64,7 @@ export const maxFrameBytes = (
   call: CallFrame['call']['kind'] | undefined,
 ): number | undefined =>
   type === FRAME.end && call !== undefined && LARGE_CALLS.has(call)
-    ? MAX_DEFINITION_BYTES
+    ? LIMITS.definitionBytes + KB
     : MAX_BYTES[type];
 
 function parse(text: string): unknown {

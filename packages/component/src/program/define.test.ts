@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { readDefinition } from './define.ts';
+import { readDefinition, readProps } from './define.ts';
 
 const component = (fields: object) => ({ name: 'Tested', ...fields });
 const propsOf = (props: object) => readDefinition(component({ props })).props;
@@ -192,4 +192,12 @@ test('a component has no more props, and no more interfaces, than the platform c
   expect(() => readDefinition({ name: 'x', props: props(21, '$.interface.http') })).toThrow(
     'more than 20 interfaces',
   );
+});
+
+test('a component has at most 2 MB of descriptions and props', () => {
+  const tooLarge = /descriptions and props of the component have more than 2 MB/;
+  const described = (description: string) => ({ a: { type: 'string', description } });
+  expect(readProps(described('x'.repeat(2 * 2 ** 20 - 100)))).toHaveLength(1);
+  expect(() => readProps(described('x'.repeat(2 * 2 ** 20)))).toThrow(tooLarge);
+  expect(() => readDefinition(component({ description: 'é'.repeat(2 ** 20) }))).toThrow(tooLarge);
 });

@@ -43,7 +43,7 @@ export function readDefinition(exported: unknown): Definition {
   if (dedupe !== undefined && dedupe !== null && !DEDUPE_STRATEGIES.includes(dedupe as DedupeStrategy)) {
     throw new Error(`dedupe has to be unique, greatest or last, not ${String(dedupe)}.`);
   }
-  return {
+  const definition: Definition = {
     name,
     key: (key as string | undefined) ?? null,
     version: typeof version === 'string' || typeof version === 'number' ? String(version) : '',
@@ -55,6 +55,16 @@ export function readDefinition(exported: unknown): Definition {
     has_run: typeof run === 'function',
     additional_props: typeof additionalProps === 'function',
   };
+  assertSize(definition);
+  return definition;
+}
+
+/** @throws Error when the description of a component is larger than the platform stores */
+function assertSize(described: unknown): void {
+  if (Buffer.byteLength(JSON.stringify(described)) > LIMITS.definitionBytes)
+    throw new Error(
+      `The descriptions and props of the component have more than ${LIMITS.definitionBytes / 1024 ** 2} MB.`,
+    );
 }
 
 /** @throws Error that names the prop at fault */
@@ -67,6 +77,7 @@ export function readProps(props: unknown): PropDescriptor[] {
   if (described.length > LIMITS.props) throw new Error(`The component has more than ${LIMITS.props} props.`);
   if (hasTooManyInterfaces(described))
     throw new Error(`The component has more than ${LIMITS.interfaces} interfaces.`);
+  assertSize(described);
   return described;
 }
 

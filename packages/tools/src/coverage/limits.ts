@@ -1,6 +1,11 @@
 import type { LimitRules, Rule } from './row.ts';
 import * as in_ from './suites.ts';
 
+const unsendable = in_.responder('respond › what cannot be sent throws in the run, %#');
+const excessiveOptions = in_.configure(
+  'options › that are neither an array nor an object with one, too many or too large, are errors',
+);
+
 /** Every limit, with its value as people read it. */
 export const LIMIT_RULES: LimitRules = {
   apiBody: { rule: 'Body of an API request: 6 MB', shownBy: in_.apiLimits('a body has at most 6 MB') },
@@ -34,17 +39,14 @@ export const LIMIT_RULES: LimitRules = {
     rule: 'Timers and HTTP interfaces of a component: 20',
     shownBy: in_.define('a component has no more props, and no more interfaces, than the platform can serve'),
   },
-  options: {
-    rule: 'Options of a page: 10,000',
-    shownBy: in_.configure(
-      'options › that are neither an array nor an object with one, too many or too large, are errors',
-    ),
+  definitionBytes: {
+    rule: 'Definition of a component, or its props with dynamic ones: 2 MB as JSON',
+    shownBy: in_.define('a component has at most 2 MB of descriptions and props'),
   },
+  options: { rule: 'Options of a page: 10,000', shownBy: excessiveOptions },
   optionsBytes: {
     rule: 'Options of a page with their context: 1 MB as JSON',
-    shownBy: in_.configure(
-      'options › that are neither an array nor an object with one, too many or too large, are errors',
-    ),
+    shownBy: excessiveOptions,
   },
   credentials: {
     rule: 'Fields of an account: 100',
@@ -126,18 +128,9 @@ export const LIMIT_RULES: LimitRules = {
     rule: 'Time for which an HTTP call waits for `respond()`: 30 s',
     shownBy: in_.apiLimits('an HTTP call waits 30 s for respond(), then gets 400'),
   },
-  replyBody: {
-    rule: 'Body of a response: 4 MB',
-    shownBy: in_.responder('respond › what cannot be sent throws in the run, %#'),
-  },
-  replyHeaders: {
-    rule: 'Headers of a response: 256',
-    shownBy: in_.responder('respond › what cannot be sent throws in the run, %#'),
-  },
-  replyHeaderBytes: {
-    rule: 'Headers of a response together: 32 KB',
-    shownBy: in_.responder('respond › what cannot be sent throws in the run, %#'),
-  },
+  replyBody: { rule: 'Body of a response: 4 MB', shownBy: unsendable },
+  replyHeaders: { rule: 'Headers of a response: 256', shownBy: unsendable },
+  replyHeaderBytes: { rule: 'Headers of a response together: 32 KB', shownBy: unsendable },
   delayed: {
     rule: 'Delayed events that wait, of one source: 10,000',
     shownBy: in_.delayed('emits too far ahead, or beyond the number that may wait, are refused on $errors'),
