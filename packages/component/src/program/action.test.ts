@@ -81,6 +81,23 @@ test('a stream may be the body of a response', async () => {
   expect(said.replies).toMatchObject([{ immediate: true, body: Buffer.from('one two').toString('base64') }]);
 });
 
+test('a response need not be awaited, also before an error and with a stream that takes its time', async () => {
+  async function* body() {
+    for (const part of ['one ', 'two']) {
+      await new Promise<void>((done) => void setImmediate(done));
+      yield part;
+    }
+  }
+  await act(({ $ }) => void $.respond({ body: body() }));
+  const failed = act(({ $ }) => {
+    void $.respond({ body: 'three' });
+    throw new Error('later');
+  });
+  await expect(failed).rejects.toThrow('later');
+  const sent = said.replies.map((reply) => Buffer.from(reply.body, 'base64').toString());
+  expect(sent).toEqual(['one two', 'three']);
+});
+
 test('effects of a step after its end belong to no other step', async () => {
   let late: Dollar | undefined;
   await act(({ $ }) => {

@@ -3,7 +3,7 @@ import { isTooDeep, MAX_DEPTH } from '@wellspring/core/json-depth';
 import { type Fields, isFields } from '../fields.ts';
 import { createEmit } from './emitter.ts';
 import type { ActionCall, ChildIO, SendKind } from './program-types.ts';
-import { readReply, readStream } from './responder.ts';
+import { isStream, readReply, readStream, type Stream } from './responder.ts';
 
 const MB = 1024 * 1024;
 
@@ -27,10 +27,19 @@ export interface Dollar {
   $: Fields;
   /** `$.flow.exit` was called: the workflow ends after this step. */
   exited(): boolean;
+  /** Bodies of responses that were not awaited are read. */
+  settled(): Promise<unknown>;
 }
 
 function createDollar(call: ActionCall, io: ChildIO): Dollar {
   let exited = false;
+  const reading: Promise<unknown>[] = [];
+  const read = (stream: Stream) => {
+    const bytes = readStream(stream);
+    // Its error is that of `respond`.
+    reading.push(bytes.catch(() => {}));
+    return bytes;
+  };
   const emit = createEmit(io);
   const emitSse = createEmit({ ...io, emit: (one) => io.emit({ ...one, sse: true }) });
   const exportValue = (name: unknown, value: unknown): void => {
@@ -52,7 +61,7 @@ function createDollar(call: ActionCall, io: ChildIO): Dollar {
     export: exportValue,
     respond: async (given: unknown) => {
       const { body, immediate } = (isFields(given) ? given : {}) as Fields;
-      const reply = readReply({ ...(given as Fields), body: await readStream(body) });
+      const reply = readReply({ ...(given as Fields), body: isStream(body) ? await read(body) : body });
       io.respond({ ...reply, ...(immediate === true && { immediate }) });
     },
     flow: {
@@ -88,7 +97,7 @@ function createDollar(call: ActionCall, io: ChildIO): Dollar {
       throw new Error('$.files is not supported: keep files in os.tmpdir().');
     },
   });
-  return { $, exited: () => exited };
+  return { $, exited: () => exited, settled: () => Promise.all(reading) };
 }
 
 const isWrapped = (value: unknown): value is { raw_event: unknown } =>
@@ -115,9 +124,10 @@ export async function runAction(
   call: ActionCall,
   io: ChildIO,
 ): Promise<boolean> {
-  const { $, exited } = createDollar(call, io);
+  const { $, exited, settled } = createDollar(call, io);
   const run = component.run as (this: Fields, argument: Fields) => unknown;
   const returned = await run.call(self, { $, steps: readSteps(call.steps) });
+  await settled();
   if (!exited() && returned !== undefined) {
     const json = serialise('The return value', returned);
     if (json !== undefined) io.export('$return_value', json);

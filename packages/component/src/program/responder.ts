@@ -32,13 +32,16 @@ export function readReply(given: unknown): Respond {
   return { status, headers, body: bytes.toString('base64') };
 }
 
-/** The bytes of a stream, at most as many as a response may have; any other body unchanged. */
-export async function readStream(body: unknown): Promise<unknown> {
-  const isStream = typeof body === 'object' && body !== null && Symbol.asyncIterator in body;
-  if (!isStream) return body;
+export type Stream = AsyncIterable<Uint8Array | string>;
+
+export const isStream = (body: unknown): body is Stream =>
+  typeof body === 'object' && body !== null && Symbol.asyncIterator in body;
+
+/** The bytes of a stream. @throws RangeError when a response cannot have as many */
+export async function readStream(body: Stream): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let bytes = 0;
-  for await (const chunk of body as AsyncIterable<Uint8Array | string>) {
+  for await (const chunk of body) {
     const part = Buffer.from(chunk as Uint8Array);
     bytes += part.length;
     checkSize(bytes);
