@@ -29,6 +29,22 @@ describe.each(TIERS)('code in tier %s', (tier) => {
     expect(outcome.durationMs).toBeGreaterThan(0);
   });
 
+  test('that writes to the console by any method gets its lines in this order', async () => {
+    const outcome = await sandbox.runModule(
+      `export default { name: 'x', run() {
+        console.log(1); console.dir({ a: { b: { c: { d: 2 } } } }, { depth: 0 }); console.log(3); console.table([4]);
+        console.log(5);
+      } }`,
+    );
+    expect(outcome.logs.map(({ msg }) => msg)).toEqual([
+      '1',
+      '{ a: [Object] }',
+      '3',
+      expect.stringContaining('4'),
+      '5',
+    ]);
+  });
+
   test('that throws reports the error with the author’s line numbers', async () => {
     const outcome = await sandbox.runModule(`export default { name: 'x',
       run() {

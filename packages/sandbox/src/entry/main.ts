@@ -2,12 +2,11 @@ import { writeSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import net from 'node:net';
 import { pathToFileURL } from 'node:url';
-import { formatWithOptions } from 'node:util';
 import { createProgram, installGlobals } from '@wellspring/component/program/program';
 import type { Instance, LogLine } from '@wellspring/component/program/program-types';
-import { systemClock } from '@wellspring/core/clock';
 import { contentOf, createFrameReader } from '../frame-reader.ts';
 import { CA_VARIABLE, type CallFrame, FRAME, type FrameType, HEADER_BYTES, PRELOAD } from '../protocol.ts';
+import { captureConsole, MAX_LINE_CHARS } from './capture-console.ts';
 import { preload } from './preload.ts';
 
 /**
@@ -16,9 +15,6 @@ import { preload } from './preload.ts';
  */
 
 const MAX_CALL_BYTES = 64 * 1024 * 1024;
-const MAX_LINE_CHARS = 17 * 1024;
-/** A secret that was cut inside of a line could not be found and masked. */
-const LOG_FORMAT = { maxStringLength: MAX_LINE_CHARS };
 /** Frames of one tick are written together, or earlier when they reach this size. */
 const MAX_PENDING_BYTES = 64 * 1024;
 
@@ -124,21 +120,6 @@ const program = createProgram({
   send: (kind, request) => send(FRAME.send, stringify({ kind }), request),
   dbSet: (key, value) => sendJson(FRAME.dbSet, { key, json: value ?? null }),
 });
-
-function captureConsole(): void {
-  const levels = {
-    log: 'info',
-    info: 'info',
-    debug: 'debug',
-    warn: 'warn',
-    error: 'error',
-    trace: 'debug',
-  } as const;
-  for (const [method, level] of Object.entries(levels)) {
-    (console as unknown as Record<string, unknown>)[method] = (...args: unknown[]) =>
-      log({ ts: systemClock.now(), level, msg: formatWithOptions(LOG_FORMAT, ...args) });
-  }
-}
 
 let exported: unknown;
 let directory = '';
@@ -274,7 +255,7 @@ socket.on('close', () => exit(0));
 socket.on('error', () => exit(0));
 
 process.setSourceMapsEnabled(true);
-captureConsole();
+captureConsole(log);
 restrictProcess();
 installGlobals();
 // The module instance that `--require` has loaded.
