@@ -255,6 +255,15 @@ describe.each(TIERS)('code in tier %s', (tier) => {
       expect(next).not.toHaveProperty('endedProcesses');
     });
 
+    test.each([
+      ['in a method that is not awaited', `void (async () => { await null; throw new Error('lost') })()`],
+      ['in the last step', `await null; Promise.reject(new Error('lost'))`],
+      ['in a microtask', `queueMicrotask(() => { throw new Error('lost') })`],
+    ])('by an error %s gets a fault, though its run ends before', async (name, body) => {
+      const lost = await run(body, { process: `unawaited ${name}/1` });
+      expect(lost).toMatchObject({ ok: true, faults: [{ message: 'lost' }], endedProcesses: 1 });
+    });
+
     test('by a log line after its end adds nothing to the next call', async () => {
       const outcome = await run(`setTimeout(() => console.log('late'), 0)`, { process: 'late/1' });
       expect(outcome.logs).toEqual([]);

@@ -5,7 +5,15 @@ import { pathToFileURL } from 'node:url';
 import { createProgram, installGlobals } from '@wellspring/component/program/program';
 import type { Instance, LogLine } from '@wellspring/component/program/program-types';
 import { contentOf, createFrameReader } from '../frame-reader.ts';
-import { CA_VARIABLE, type CallFrame, FRAME, type FrameType, HEADER_BYTES, PRELOAD } from '../protocol.ts';
+import {
+  CA_VARIABLE,
+  type CallFrame,
+  type EndFrame,
+  FRAME,
+  type FrameType,
+  HEADER_BYTES,
+  PRELOAD,
+} from '../protocol.ts';
 import { captureConsole, MAX_LINE_CHARS } from './capture-console.ts';
 import { preload } from './preload.ts';
 
@@ -25,6 +33,7 @@ const socket = new net.Socket({ fd: FRAMES_FD });
 const { stringify, parse } = JSON;
 const { write } = Buffer.prototype;
 const nextTick = process.nextTick;
+const immediate = setImmediate;
 const exit = process.exit.bind(process);
 const wait = Atomics.wait;
 const never = new Int32Array(new SharedArrayBuffer(4));
@@ -171,7 +180,8 @@ async function load({ path, format: form }: NonNullable<CallFrame['load']>): Pro
   exported = module.default;
 }
 
-async function answer({ load: code, instance, db, call }: CallFrame): Promise<void> {
+/** @returns the end of the call */
+async function execute({ load: code, instance, db, call }: CallFrame): Promise<EndFrame> {
   let loaded = code === undefined;
   try {
     if (instance?.source_id) {
@@ -188,32 +198,32 @@ async function answer({ load: code, instance, db, call }: CallFrame): Promise<vo
     if (call.kind === 'define') {
       loaded = false;
       const definition = program.define(exported);
-      sendJson(FRAME.end, { ok: true, definition });
-      return;
+      return { ok: true, definition };
     }
     if (call.kind === 'action') {
       const exit = await program.action(call.action);
-      sendJson(FRAME.end, exit ? { ok: true, exit } : { ok: true });
-      return;
+      return exit ? { ok: true, exit } : { ok: true };
     }
     if (call.kind === 'options' || call.kind === 'props') {
       const answered =
         call.kind === 'props'
           ? { props: await program.props() }
           : { options: await program.options(call.prop, call) };
-      sendJson(FRAME.end, { ok: true, ...answered });
-      return;
+      return { ok: true, ...answered };
     }
     if (call.kind === 'run') await program.run(call.trigger, call.emitTrigger);
     else await program.hook(call.hook);
-    sendJson(FRAME.end, { ok: true });
+    return { ok: true };
   } catch (error) {
-    sendJson(FRAME.end, {
-      ok: false,
-      error: describeError(error),
-      reason: loaded ? 'thrown' : 'load',
-    });
+    return { ok: false, error: describeError(error), reason: loaded ? 'thrown' : 'load' };
   }
+}
+
+async function answer(call: CallFrame): Promise<void> {
+  const end = await execute(call);
+  // Node.js reports rejections that nobody handles after all microtasks: those of this call are sent before its end.
+  await new Promise<void>((done) => void immediate(done));
+  sendJson(FRAME.end, end);
 }
 
 /** Calls are executed one after the other, in order of arrival. */
