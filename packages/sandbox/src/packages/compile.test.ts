@@ -91,6 +91,8 @@ describe.each(STRONGEST_JAILS)('compilation in jail %s', (name) => {
       'git+ssh://git@github.com/a/b',
       'ms@file:../x',
       'ms@https://example.com/x.tgz',
+      'ms@>=2 <3',
+      'ms@1 - 2',
       'ms/../../../etc/passwd',
       'NO SUCH NAME',
     ])('of %s are refused', async (specifier) => {

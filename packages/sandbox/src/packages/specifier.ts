@@ -9,8 +9,8 @@ export type Specifier =
   | { kind: 'refused'; why: string };
 
 const PACKAGE = /^((?:@[a-z0-9~-][a-z0-9._~-]*\/)?[a-z0-9~-][a-z0-9._~-]*)(?:@([^/]+))?((?:\/.*)?)$/i;
-/** Versions, ranges and tags; no URLs, files or aliases. */
-const RANGE = /^[\w.^~<>=| *+-]{1,100}$/;
+/** Versions, ranges and tags; no URLs, files or aliases, and no white space, which an alias of pnpm cannot have. */
+const RANGE = /^[\w.^~<>=|*+-]{1,100}$/;
 const SUBPATH = /^(\/[\w.@~-]+)*$/;
 
 /** Accepts relative modules, packages of the registry and Node's modules. */
