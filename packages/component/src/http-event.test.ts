@@ -82,6 +82,7 @@ describe('the body is parsed by its type', () => {
     ['{"a":1}', 'Application/JSON', { a: 1 }],
     ['{"a":1}', 'application/vnd.api+json', { a: 1 }],
     ['{"a":', 'application/json', '{"a":'],
+    ['\ufeff{"a":1}', 'application/json', { a: 1 }],
     ['a=1&a=2&b=%C3%BC', 'application/x-www-form-urlencoded', { a: ['1', '2'], b: 'ü' }],
     ['{"a":1}', 'text/plain', '{"a":1}'],
     ['{"a":1}', undefined, '{"a":1}'],

@@ -1,5 +1,6 @@
 import type { HttpRequestRecord } from '@wellspring/contract/messages';
 import { isTooDeep } from '@wellspring/core/json-depth';
+import { withoutByteOrderMark } from '@wellspring/core/utf8';
 import { hookEvent } from './hook-event.ts';
 
 /** The event that an HTTP interface passes to `run`. */
@@ -46,7 +47,7 @@ function parseBody(body: string | Buffer, contentType: string): unknown {
     // Callers must not create values that JSON.stringify cannot serialize.
     if (isTooDeep(body)) return body;
     try {
-      return JSON.parse(body);
+      return JSON.parse(withoutByteOrderMark(body));
     } catch {
       return body;
     }
