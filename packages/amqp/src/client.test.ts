@@ -69,7 +69,7 @@ await withPrograms(['rabbitmq'], () => {
     const url = server.url.replace('guest:guest', 'someone:secret-password');
     for (const [refused, reason] of [
       [url, /refuses/],
-      [`${server.url}/nowhere`, /refuses/],
+      [`${server.url}/nowhere`, /refuses .*vhost/],
       ['redis://someone:secret-password@localhost', /URL/],
     ] as const) {
       const error = await openAmqp({ url: refused, log: silentLog }).catch((reason: Error) => reason);

@@ -31,6 +31,7 @@ const MIN_VERSION = '3.10.0';
 
 /** Retrying does not help: credentials, permissions, an unknown vhost. */
 const REFUSED = /ACCESS.REFUSED|NOT.ALLOWED|Expected ConnectionOpenOk/i;
+const UNKNOWN_VHOST = /Expected ConnectionOpenOk/;
 
 class VersionTooOld extends Error {}
 
@@ -198,5 +199,10 @@ function assertVersion({ connection }: ChannelModel): void {
   throw new VersionTooOld(`Version ${version} is too old; at least ${MIN_VERSION} is required.`);
 }
 
-const reasonOf = (error: unknown): string =>
-  (error as Error | undefined)?.message || String(error ?? 'The connection was closed');
+function reasonOf(error: unknown): string {
+  const reason = (error as Error | undefined)?.message || String(error ?? 'The connection was closed');
+  // amqplib drops the text of the broker.
+  return UNKNOWN_VHOST.test(reason)
+    ? 'The vhost of the URL does not exist, or the user may not access it.'
+    : reason;
+}

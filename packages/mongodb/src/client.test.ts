@@ -121,6 +121,26 @@ await withPrograms(['mongodb'], () => {
     await expect(broken).rejects.toThrow();
   });
 
+  test.each([
+    ['another replica set', () => server.url.replace(/replicaSet=\w+/, 'replicaSet=other')],
+    ['a name without records', () => 'mongodb+srv://nowhere.invalid/'],
+  ])(
+    'a start that waits because of %s says so in the log',
+    async (_, urlOf) => {
+      const { log, lines } = listLog();
+      const abort = new AbortController();
+      const given = openMongo({ url: urlOf(), log, signal: abort.signal });
+      try {
+        await eventually(() => lines.includes('mongodb.down'), { ms: 20_000 });
+      } finally {
+        abort.abort(new Error('stopped'));
+        await expect(given).rejects.toThrow('stopped');
+      }
+      expect(lines).toEqual(['mongodb.down']);
+    },
+    30_000,
+  );
+
   describe('an outage', () => {
     beforeEach(() => server.start());
 

@@ -2,7 +2,14 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { backoff } from '@wellspring/core/backoff';
 import type { Log } from '@wellspring/core/log';
 import { type Metrics, noMetrics } from '@wellspring/core/metrics';
-import { BSON, type Db, type Document, MongoClient, type MongoClientOptions } from 'mongodb';
+import {
+  BSON,
+  type Db,
+  type Document,
+  MongoClient,
+  type MongoClientOptions,
+  MongoServerSelectionError,
+} from 'mongodb';
 import { translateErrors } from './errors.ts';
 
 export { Binary, type Collection, type Db, type Document, GridFSBucket } from 'mongodb';
@@ -84,6 +91,11 @@ export async function openMongo(target: MongoTarget): Promise<Mongo> {
   let isUp = false;
   let downSince: number | undefined;
   let tooOld: Error | undefined;
+  const down = (error: string) => {
+    if (downSince !== undefined) return;
+    log.warn({ ...fields, error }, 'mongodb.down');
+    downSince = performance.now();
+  };
   client.on('topologyDescriptionChanged', ({ newDescription }) => {
     const servers = [...newDescription.servers.values()];
     isUp = servers.some(({ isWritable }) => isWritable);
@@ -91,9 +103,8 @@ export async function openMongo(target: MongoTarget): Promise<Mongo> {
     if (isUp && downSince !== undefined) {
       log.info({ ...fields, down_ms: Math.round(performance.now() - downSince) }, 'mongodb.up');
       downSince = undefined;
-    } else if (!isUp && error && downSince === undefined) {
-      log.warn({ ...fields, error: error.message }, 'mongodb.down');
-      downSince = performance.now();
+    } else if (!isUp && error) {
+      down(error.message);
     }
   });
   client.on('serverHeartbeatFailed', ({ failure }) => {
@@ -119,7 +130,7 @@ export async function openMongo(target: MongoTarget): Promise<Mongo> {
       await client.connect();
       await ping();
     };
-    await firstAnswer(connect, () => tooOld, signal);
+    await firstAnswer(connect, { tooOld: () => tooOld, failed: down, signal });
   } catch (error) {
     await client.close();
     throw error;
@@ -145,8 +156,16 @@ function clientOf(url: string): MongoClient {
 /** @throws Error if retrying is useless */
 async function firstAnswer(
   connect: () => Promise<void>,
-  tooOld: () => Error | undefined,
-  signal: AbortSignal | undefined,
+  {
+    tooOld,
+    failed,
+    signal,
+  }: {
+    tooOld(): Error | undefined;
+    /** Also for failures without an event of a server: a name without SRV records, no member of the named set. */
+    failed(reason: string): void;
+    signal: AbortSignal | undefined;
+  },
 ): Promise<void> {
   for (let failures = 1; ; failures++) {
     signal?.throwIfAborted();
@@ -157,6 +176,12 @@ async function firstAnswer(
       if (REFUSED.has(code!)) throw new Error(`MongoDB refuses the connection: ${message}`);
       const unusable = tooOld();
       if (unusable) throw unusable;
+      // The driver says nothing about the cause: no server failed, and none is the primary of this replica set.
+      failed(
+        error instanceof MongoServerSelectionError
+          ? `${message}; check the hosts and replicaSet in the URL.`
+          : message,
+      );
     }
     await pause(backoff(failures, RETRY), undefined, { signal }).catch(() => signal?.throwIfAborted());
   }
