@@ -4,6 +4,8 @@ import { createCodec, type StoredRow } from './row.ts';
 
 /** Version of the layout; a database with a later one is refused. */
 const LAYOUT = 3;
+/** Rows of earlier layouts have other fields, which nothing converts. */
+const OLDEST_LAYOUT = 3;
 /** Rows per step when the texts of a collection change. */
 const BATCH_SIZE = 200;
 
@@ -24,7 +26,7 @@ export const indexedFields = <T extends Row>(definition: Indexes<T>) =>
 /** The column of a text. */
 export const textColumnOf = (field: string) => quoted(`t_${field}`);
 
-/** Creates the table `meta`. @throws Error for a database of a later version */
+/** Creates the table `meta`. @throws Error for a database of a later version, or of one too old */
 export function prepareDatabase(db: Database): void {
   db.exec('CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID');
   const found = db.statement("SELECT value FROM meta WHERE name = 'layout'").get() as
@@ -33,6 +35,11 @@ export function prepareDatabase(db: Database): void {
   if (found && Number(found.value) > LAYOUT) {
     throw new Error(
       `The database has layout ${found.value}; this version knows ${LAYOUT}. Use a newer version.`,
+    );
+  }
+  if (found && Number(found.value) < OLDEST_LAYOUT) {
+    throw new Error(
+      `The database has layout ${found.value}; this version reads layout ${OLDEST_LAYOUT} and later. Use the version that wrote it.`,
     );
   }
   db.statement("INSERT OR REPLACE INTO meta VALUES ('layout', ?)").run(String(LAYOUT));

@@ -123,6 +123,14 @@ test('a database of a later version is refused', async () => {
   await close();
 });
 
+test('a database that is too old is refused, and not marked as newer', async () => {
+  const { db, close } = await openEmbedded();
+  db.exec("UPDATE meta SET value = '2' WHERE name = 'layout'");
+  expect(() => createEmbeddedStore(db)).toThrow(/layout 2.*reads layout 3/);
+  expect(db.statement("SELECT value FROM meta WHERE name = 'layout'").get()).toEqual({ value: '2' });
+  await close();
+});
+
 test('lists use an index: none of the queries sorts or scans a table', async () => {
   const { db, store, close } = await openEmbedded();
   store.collection<Note>({ name: 'notes', indexes: [{ fields: ['owner', 'title'] }, { fields: ['title'] }] });
