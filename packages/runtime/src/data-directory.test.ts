@@ -46,6 +46,16 @@ test('a directory and files that others may read become private', async () => {
   expect(warnings).toEqual([]);
 });
 
+test('a data directory that cannot be used is named with its setting and the reason', async () => {
+  const file = join(home.path, 'file');
+  await writeFile(file, '');
+  for (const path of [file, join(file, 'data')]) {
+    expect(() => prepareDataDirectory(path, log, true)).toThrow(
+      new RegExp(`^The data directory ${path} cannot be used: .*mkdir.* or set WELLSPRING_DATA_DIR `),
+    );
+  }
+});
+
 (isRoot ? describe : describe.skip)('a directory of another user', () => {
   beforeEach(async () => {
     await mkdir(data, { recursive: true });

@@ -11,14 +11,51 @@ export function setPrivateUmask(): void {
   process.umask(0o077);
 }
 
+const FILE_FAULTS = new Set(
+  'EACCES EDQUOT EEXIST EIO EISDIR ELOOP ENAMETOOLONG ENOENT ENOSPC ENOTDIR EPERM EROFS'.split(' '),
+);
+/** Kinds of errors of SQLite: READONLY, IOERR, FULL, CANTOPEN, NOTADB. */
+const SQLITE_FAULTS = new Set([8, 10, 13, 14, 26]);
+const isFileFault = ({ code, errcode = 0, cause }: SystemError): boolean =>
+  SQLITE_FAULTS.has(errcode & 0xff) ||
+  FILE_FAULTS.has(code ?? '') ||
+  (cause !== undefined && isFileFault(cause));
+
+interface SystemError {
+  message: string;
+  code?: string;
+  errcode?: number;
+  cause?: SystemError;
+}
+
+/**
+ * An error of a file in the data directory as one that names the directory and its setting; others are returned as they
+ * are.
+ */
+export function explainFault(directory: string, error: unknown): unknown {
+  if (!isFileFault(error as SystemError)) return error;
+  return new Error(
+    `The data directory ${directory} cannot be used: ${(error as SystemError).message}. Correct it, or set WELLSPRING_DATA_DIR to another directory.`,
+    { cause: error },
+  );
+}
+
 /**
  * Creates the data directory if it is missing, and removes the permissions of other users on it and its files. A
  * directory of another user, such as a mounted volume, is used unchanged and reported.
  * @param holdsData false: it contains only caches (distributed mode)
- * @throws Error for a directory of another user with data that anybody may write to: its database and keys could be
- * replaced
+ * @throws Error if it cannot be used; also for a directory of another user with data that anybody may write to: its
+ * database and keys could be replaced
  */
 export function prepareDataDirectory(directory: string, log: Log, holdsData: boolean): void {
+  try {
+    prepare(directory, log, holdsData);
+  } catch (error) {
+    throw explainFault(directory, error);
+  }
+}
+
+function prepare(directory: string, log: Log, holdsData: boolean): void {
   mkdirSync(directory, { recursive: true, mode: PRIVATE_DIRECTORY });
   const found = statSync(directory);
   if (!isOwn(found)) {

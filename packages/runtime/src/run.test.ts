@@ -1,4 +1,4 @@
-import { rm } from 'node:fs/promises';
+import { mkdir, rm } from 'node:fs/promises';
 import { Agent, createServer, get, type IncomingMessage, type RequestListener } from 'node:http';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
@@ -164,9 +164,18 @@ describe('a start that fails', () => {
   test('names the port in use, and releases everything', async () => {
     const blocker = createServer();
     await new Promise<void>((resolve) => blocker.listen(config.port, '127.0.0.1', resolve));
-    await expect(run(() => ({}))).rejects.toThrow(`127.0.0.1:${config.port}: the port is in use`);
+    await expect(run(() => ({}))).rejects.toThrow(
+      `(WELLSPRING_HOST, WELLSPRING_PORT) cannot listen on 127.0.0.1:${config.port}: the port is in use`,
+    );
     await new Promise<void>((resolve) => void blocker.close(() => resolve()));
     await run(() => ({}));
+  });
+
+  test('names the data directory and its setting if a file in it cannot be used', async () => {
+    await mkdir(join(dir.path, 'wellspring.db'));
+    await expect(run(() => ({}))).rejects.toThrow(
+      new RegExp(`^The data directory ${dir.path} cannot be used: .* or set WELLSPRING_DATA_DIR `),
+    );
   });
 
   test('of a service disposes those before it', async () => {

@@ -6,7 +6,7 @@ import { createProxy } from '@wellspring/http/proxy';
 import { keepRunning } from './background-workers.ts';
 import type { Config } from './config.ts';
 import type { Credentials } from './credentials.ts';
-import { prepareDataDirectory } from './data-directory.ts';
+import { explainFault, prepareDataDirectory } from './data-directory.ts';
 import type { Deps } from './deps.ts';
 import { createHealthListener, dependencyMetrics, starting } from './health.ts';
 import { housekeepingWorker } from './housekeeping.ts';
@@ -81,12 +81,19 @@ export async function runServices(config: Config, factories: Factories, log: Log
   async function start(): Promise<{ infra: Infra; working: Promise<unknown> }> {
     const { host: address, port, adminHost, adminPort } = config;
     listening.push(
-      await listen({ host: adminHost, port: adminPort, what: 'operator listener' }, (req, res) =>
-        answerOperator(req, res),
+      await listen(
+        {
+          host: adminHost,
+          port: adminPort,
+          what: 'operator listener (WELLSPRING_ADMIN_HOST, WELLSPRING_ADMIN_PORT)',
+        },
+        (req, res) => answerOperator(req, res),
       ),
     );
     prepareDataDirectory(config.dataDir, log, config.mode === 'embedded');
-    infra = await openInfra(config, log);
+    infra = await openInfra(config, log).catch((error: unknown) => {
+      throw config.mode === 'embedded' ? explainFault(config.dataDir, error) : error;
+    });
     const { keys, exposition } = infra;
     const deps = { ...infra.deps, queue: measuredQueue(infra.deps.queue, infra.deps) };
     dependencyMetrics(deps);
@@ -138,9 +145,12 @@ export async function runServices(config: Config, factories: Factories, log: Log
     const lingerMs = config.mode === 'distributed' ? LINGER_MS : 0;
     // The public listener opens last: no request arrives before its service.
     listening.push(
-      await listen({ host: address, port, what: 'public listener', lingerMs }, (req, res) => {
-        if (!health(req, res)) publicRequests(req, res);
-      }),
+      await listen(
+        { host: address, port, what: 'public listener (WELLSPRING_HOST, WELLSPRING_PORT)', lingerMs },
+        (req, res) => {
+          if (!health(req, res)) publicRequests(req, res);
+        },
+      ),
     );
     return { infra, working };
   }
