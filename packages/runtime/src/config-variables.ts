@@ -12,6 +12,7 @@ import {
   objectStoreUrl,
   oneOf,
   origin,
+  origins,
   rootKeys,
   serviceNames,
   text,
@@ -44,7 +45,7 @@ const serviceUrl = (name: ServiceName) =>
     `${name.toUpperCase()}_URL`,
     `\`http://${name}:3000\``,
     `Origins of the service ${name} in other processes, for the gateway; several, separated by commas, take turns`,
-    given((value): readonly string[] => listOf(value).map(asOrigin), [`http://${name}:3000`]),
+    given(origins, [`http://${name}:3000`]),
   );
 
 export const VARIABLES = {
@@ -149,7 +150,7 @@ export const VARIABLES = {
     'MEMORY_MB',
     'of the container or machine',
     'Memory of a process in MB: half of it for all processes of user code together, idle and busy (when it is used up, idle ones end first, then runs of the owner that uses the most), half for its own heap (at most the limit of Node.js), which is divided among calls, API requests, jobs, deliveries and streams',
-    integer(null, 256),
+    integer(null, 256, 16_777_216),
   ),
   minIntervalSeconds: variable(
     'MIN_INTERVAL_SECONDS',
@@ -173,7 +174,7 @@ export const VARIABLES = {
     'ENDPOINT_FILES_MB',
     '2048',
     'Files of calls in MB that a process stores within 40 minutes, an owner at most half; then such calls get 503',
-    integer(2048, 16),
+    integer(2048, 16, 16_777_216),
   ),
   corsOrigins: variable(
     'CORS_ORIGINS',

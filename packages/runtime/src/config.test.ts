@@ -92,6 +92,10 @@ test('all faults are reported together, each with the name of its variable', () 
     WELLSPRING_SECRET_KEY: 'short',
     WELLSPRING_RETAIN_DAYS: '1.5',
     WELLSPRING_SERVICES: 'gateway,databank',
+    WELLSPRING_EVENTS_URL: ',',
+    WELLSPRING_ENDPOINT_DOMAIN: 'hooks.example.com:99999',
+    WELLSPRING_MEMORY_MB: '999999999999999',
+    WELLSPRING_ENDPOINT_FILES_MB: '999999999999999',
   };
   const faults = faultsOf(env);
   expect(faults.map((fault) => fault.split(' ')[0]).sort()).toEqual(Object.keys(env).sort());
@@ -195,6 +199,11 @@ describe('of the servers of the distributed mode', () => {
       faultsOf({ ...AMQP, ...REST }, names).map((fault) => fault.split(' ')[0]);
     expect(services(['runner'])).toEqual(['WELLSPRING_SECRET_KEY', 'WELLSPRING_PUBLIC_URL']);
     expect(services(['gateway'])).toEqual(['WELLSPRING_SECRET_KEY', 'WELLSPRING_ADMIN_KEY']);
+  });
+  test('a list of services that names none is refused', () => {
+    expect(faultsOf({ ...AMQP, ...REST, WELLSPRING_SERVICES: ',' })[0]).toMatch(
+      /^WELLSPRING_SERVICES has to name at least one service/,
+    );
   });
   test('services in other processes are found at their configured origins', () => {
     const config = read({ WELLSPRING_EVENTS_URL: 'http://a:1, http://b:2/' });

@@ -84,6 +84,12 @@ export const asOrigin = (value: string) => {
 };
 export const origin = given(asOrigin, null);
 
+export const origins = (value: string): readonly string[] => {
+  const list = listOf(value).map(asOrigin);
+  if (list.length === 0) throw new Error('has to name at least one origin');
+  return list;
+};
+
 export const key = given((value) => {
   if (!/^[A-Za-z0-9._~+/-]{16,256}$/.test(value)) {
     throw new Error('has to have 16 to 256 characters out of A-Z a-z 0-9 . _ ~ + / -');
@@ -100,12 +106,14 @@ export const rootKeys = given((value) => {
 }, null);
 
 export const domain = given((value) => {
-  if (!/^[a-z0-9.-]+(:\d+)?$/i.test(value)) throw new Error('has to be a domain such as hooks.example.com');
+  if (!/^[a-z0-9-]+(\.[a-z0-9-]+)*(:\d+)?$/i.test(value) || !URL.canParse(`https://${value}`))
+    throw new Error('has to be a domain such as hooks.example.com');
   return value.toLowerCase();
 }, null);
 
 export const serviceNames = given((value) => {
   const names = listOf(value);
+  if (names.length === 0) throw new Error('has to name at least one service, or all');
   const unknown = names.filter((name) => name !== 'all' && !SERVICES.includes(name as ServiceName));
   if (unknown.length > 0) {
     throw new Error(`names ${unknown.join(', ')}; the services are all, ${SERVICES.join(', ')}`);
