@@ -1,8 +1,10 @@
+import { SERVICES } from '@wellspring/contract/endpoint';
 import { LOOKUP_THREADS } from '@wellspring/http/egress';
 import { shortenTimeSlices } from '@wellspring/sandbox/time-slice';
 import {
   type Config,
   ConfigError,
+  configTable,
   printConfig,
   readConfig,
   setLookupThreads,
@@ -15,11 +17,11 @@ import { findLaunchers } from './launchers.ts';
 import { createLog } from './log.ts';
 import { type Factories, type Running, runServices } from './run.ts';
 
-const USAGE = 'Usage: start [service ...] [--check-config] [--print-config]';
+const USAGE = 'Usage: start [service ...] [--check-config] [--print-config] [--help]';
 
 /**
  * Runs a process of the platform until a signal stops it. Arguments are names of services, and the flags
- * `--check-config` and `--print-config`, which do not start anything.
+ * `--check-config`, `--print-config` and `--help`, which do not start anything.
  */
 export async function main(
   factories: Factories,
@@ -29,6 +31,10 @@ export async function main(
   setPrivateUmask();
   const flags = args.filter((arg) => arg.startsWith('-'));
   const services = args.filter((arg) => !arg.startsWith('-') && arg !== 'start');
+  if (flags.includes('--help')) {
+    const meanings = configTable.map(({ name, fallback, meaning }) => `  ${name} (${fallback}): ${meaning}`);
+    return say(`${USAGE}\n\nServices: ${SERVICES.join(', ')}\n\nSettings:\n${meanings.join('\n')}`);
+  }
   const unknown = flags.find((flag) => flag !== '--check-config' && flag !== '--print-config');
   if (unknown) return fail(`Unknown argument ${unknown}. ${USAGE}`);
   let config: Config;

@@ -42,6 +42,12 @@ test('an invalid configuration ends the start with code 78 and all its faults', 
   expect(stderr).not.toContain('    at ');
 });
 
+test('--help names the services and settings, also if one is invalid', async () => {
+  const { code, stdout } = await run(['--help'], { WELLSPRING_PORT: 'x' });
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/^Usage: start .*\n\nServices: gateway, .*\n\nSettings:\n {2}WELLSPRING_HOST /);
+});
+
 (process.getuid?.() === 0 ? test : test.skip)(
   'isolation that does not work here ends the start with code 78, the reason and what to do',
   async () => {
