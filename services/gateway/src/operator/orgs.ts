@@ -33,7 +33,7 @@ function checkNetworks(networks: readonly string[] | undefined): void {
   try {
     cidrList(networks ?? []);
   } catch (error) {
-    throw invalidParameter('code_allow_networks', `code_allow_networks: ${(error as Error).message}.`);
+    throw invalidParameter('code_allow_networks', `code_allow_networks: ${(error as Error).message}`);
   }
 }
 
