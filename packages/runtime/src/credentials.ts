@@ -47,6 +47,10 @@ export function readKeys(
   };
 }
 
+/** The key of the operator API that the platform keeps in its data directory; undefined if there is none. */
+export const readOperatorKey = (dataDir: string): string | undefined =>
+  readCredentials(join(dataDir, 'credentials.json')).admin_key;
+
 const sameCredentials = (a: Partial<Credentials>, b: Credentials) =>
   a.url === b.url && a.api_key === b.api_key && a.admin_key === b.admin_key;
 

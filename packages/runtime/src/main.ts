@@ -10,6 +10,7 @@ import {
   setLookupThreads,
   startScript,
   unknownVariables,
+  urlHost,
 } from './config.ts';
 import { setPrivateUmask } from './data-directory.ts';
 import { endInOrder } from './end-of-process.ts';
@@ -102,7 +103,7 @@ const ISOLATION = {
 function banner({ config, credentials, credentialsPath, isNewApiKey, isolation }: Running): string {
   const lines: [string, string][] = [
     ['API', `${config.publicUrl}/v1   (documentation: ${config.publicUrl}/docs)`],
-    ['Operator', `http://${config.adminHost}:${config.adminPort}/admin/v1`],
+    ['Operator', `http://${urlHost(config.adminHost)}:${config.adminPort}/admin/v1`],
     ['API key', isNewApiKey ? `${credentials.api_key}   (kept in ${credentialsPath})` : credentialsPath],
     ['Data', config.dataDir],
   ];

@@ -1,7 +1,7 @@
 import { ApiError } from '@wellspring/client/api-error';
 import { createOperatorClient } from '@wellspring/client/client';
-import { ConfigError, readConfig } from '@wellspring/runtime/config';
-import { readKeys } from '@wellspring/runtime/credentials';
+import { ConfigError, readConfig, urlHost } from '@wellspring/runtime/config';
+import { readOperatorKey } from '@wellspring/runtime/credentials';
 import { describeReport, importFolder } from './import.ts';
 import { createProgress } from './import-progress.ts';
 
@@ -16,8 +16,13 @@ if (folder === undefined || more.length > 0) {
 }
 try {
   const config = readConfig();
-  const url = `http://${config.adminHost}:${config.adminPort}`;
-  const key = config.adminKey ?? readKeys(config).credentials.admin_key;
+  const url = `http://${urlHost(config.adminHost)}:${config.adminPort}`;
+  const key = config.adminKey ?? readOperatorKey(config.dataDir);
+  if (key === undefined) {
+    throw new Error(
+      `There is no key of the operator API in ${config.dataDir}: set WELLSPRING_DATA_DIR to the data directory of the platform, or WELLSPRING_ADMIN_KEY.`,
+    );
+  }
   const operator = createOperatorClient({ url, key });
   const progress = createProgress(process.stdout);
   const report = await importFolder({ folder, operator, progress });

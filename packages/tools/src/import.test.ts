@@ -1,11 +1,12 @@
 import { execFile } from 'node:child_process';
-import { writeFile } from 'node:fs/promises';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from '@jest/globals';
 import { forSuite } from '@wellspring/testing/lifetimes';
 import { ADMIN_KEY } from '@wellspring/testing/platform';
 import { platform, usePlatform } from '@wellspring/testing/platform.fixture';
+import { tempDir } from '@wellspring/testing/temp-dir';
 import { folderOf, REGISTRY } from './folder.fixture.ts';
 
 const IMPORT = fileURLToPath(new URL('./import-main.ts', import.meta.url));
@@ -15,8 +16,15 @@ const folder = forSuite(() => folderOf(REGISTRY));
 
 /** `pnpm run import`, with these variables. */
 function runImport(...args: string[]): Promise<{ code: number; output: string }> {
+  return runImportWith({ WELLSPRING_ADMIN_KEY: ADMIN_KEY }, ...args);
+}
+
+function runImportWith(
+  variables: Record<string, string>,
+  ...args: string[]
+): Promise<{ code: number; output: string }> {
   const { port } = new URL(platform.adminUrl);
-  const env = { PATH: process.env.PATH, WELLSPRING_ADMIN_PORT: port, WELLSPRING_ADMIN_KEY: ADMIN_KEY };
+  const env = { PATH: process.env.PATH, WELLSPRING_ADMIN_PORT: port, ...variables };
   return new Promise((resolve) => {
     execFile(process.execPath, [IMPORT, ...args], { env }, (error, stdout, stderr) =>
       resolve({ code: error ? Number(error.code) : 0, output: stdout + stderr }),
@@ -75,4 +83,31 @@ test('a published version never changes: changed code is refused until it has an
 test('wrong arguments print the usage and exit with 2', async () => {
   expect(await runImport()).toEqual({ code: 2, output: 'Usage: pnpm run import FOLDER\n' });
   expect((await runImport('/no/such/folder')).code).toBe(2);
+});
+
+test('the operator key is read from the data directory, in which nothing is written', async () => {
+  const data = await tempDir();
+  const path = join(data.path, 'credentials.json');
+  const content = JSON.stringify({ url: 'https://events.example.com', api_key: 'x', admin_key: ADMIN_KEY });
+  const variables = { WELLSPRING_DATA_DIR: data.path };
+  const without = await runImportWith(variables, folder.path);
+  expect(without.code).toBe(2);
+  expect(without.output).toMatch(/no key of the operator API in .*: set WELLSPRING_DATA_DIR/);
+  expect(await readdir(data.path)).toEqual([]);
+  await writeFile(path, content);
+  const withKey = await runImportWith(variables, folder.path);
+  expect(withKey.output).toMatch(/3 published|3 unchanged/);
+  expect(await readdir(data.path)).toEqual(['credentials.json']);
+  expect(await readFile(path, 'utf8')).toBe(content);
+  await data.remove();
+}, 120_000);
+
+test('the operator listener may have an IPv6 address', async () => {
+  const variables = {
+    WELLSPRING_ADMIN_HOST: '::1',
+    WELLSPRING_ADMIN_PORT: '1',
+    WELLSPRING_ADMIN_KEY: ADMIN_KEY,
+  };
+  const { code, output } = await runImportWith(variables, folder.path);
+  expect([code, output]).toEqual([2, expect.stringContaining('The operator API does not answer')]);
 });
