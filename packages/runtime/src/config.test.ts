@@ -200,6 +200,18 @@ describe('of the servers of the distributed mode', () => {
     expect(services(['runner'])).toEqual(['WELLSPRING_SECRET_KEY', 'WELLSPRING_PUBLIC_URL']);
     expect(services(['gateway'])).toEqual(['WELLSPRING_SECRET_KEY', 'WELLSPRING_ADMIN_KEY']);
   });
+  test('URLs need a host, and credentials that can be decoded', () => {
+    const wrong = {
+      WELLSPRING_AMQP_URL: 'amqp://user:50%@rabbit',
+      WELLSPRING_REDIS_URL: 'redis://',
+      WELLSPRING_MONGODB_URL: 'mongodb:///name',
+    };
+    expect(faultsOf(wrong)).toEqual([
+      expect.stringMatching(/^WELLSPRING_AMQP_URL has a % that/),
+      'WELLSPRING_REDIS_URL has to be a URL that names a host',
+      'WELLSPRING_MONGODB_URL has to be a URL that names a host',
+    ]);
+  });
   test('a list of services that names none is refused', () => {
     expect(faultsOf({ ...AMQP, ...REST, WELLSPRING_SERVICES: ',' })[0]).toMatch(
       /^WELLSPRING_SERVICES has to name at least one service/,

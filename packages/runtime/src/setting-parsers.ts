@@ -50,8 +50,10 @@ const withOneHost = (value: string) =>
 export const url = (protocols: readonly string[]) =>
   given((value) => {
     const one = withOneHost(value);
-    const { protocol } = URL.canParse(one) ? new URL(one) : { protocol: '' };
+    const { protocol, hostname } = URL.canParse(one) ? new URL(one) : { protocol: '', hostname: '' };
     if (!protocols.includes(protocol)) throw new Error(`has to be a URL that starts with ${protocols[0]}//`);
+    if (hostname === '') throw new Error('has to be a URL that names a host');
+    decodable(one);
     return value;
   }, null);
 
