@@ -55,6 +55,7 @@ export const LOG_EVENTS = {
   'process.stopped': 'The process ended in order.',
   'process.time_slices_not_set':
     'The kernel or a filter of system calls refused a short time slice: busy user code delays the platform more.',
+  'process.waiting': 'A server stopped answering during the start, which goes on when it answers.',
   'process.unexpected': 'An error that nothing handled; the process ends.',
   'pubsub.listener_failed': 'A listener of a topic threw.',
   'queue.ack_failed': 'A finished job could not be removed; it is delivered once more.',

@@ -21,6 +21,7 @@ import { lockDirectory } from '@wellspring/sqlite/lock';
 import { createMongoStore } from '@wellspring/store/mongodb';
 import type { Config } from './config.ts';
 import type { Ports } from './deps.ts';
+import { untilAvailable } from './until-available.ts';
 
 /** Of each queue. Never changes in an installation: a key must not change its partition. */
 export const PARTITIONS = 32;
@@ -62,7 +63,7 @@ export async function openDistributed(
     const amqp = opened(await openAmqp({ url: config.amqpUrl, log, unconfirmed: memory.publishers }));
     const member = newSecret();
     const store = opened(createMongoStore(mongo, { clock }));
-    await assertLayout(store, PARTITIONS);
+    await untilAvailable({ clock, log }, () => assertLayout(store, PARTITIONS));
     const pubsub = opened(await createRedisPubSub(redis, { log }));
     const leases = createLeases({
       store,

@@ -10,6 +10,7 @@ import { openEmbedded, refuseMoved } from './infra-embedded.ts';
 import { openMemory } from './memory.ts';
 import { createMetrics, type Exposition } from './metrics.ts';
 import { openRootKey } from './root-key.ts';
+import { untilAvailable } from './until-available.ts';
 
 export interface Infra {
   deps: Deps;
@@ -41,7 +42,9 @@ export async function openInfra(config: Config, log: Log): Promise<Infra> {
   const memory = openMemory(config, metrics);
   const ports = await openPorts(config, { clock, log, metrics, memory });
   try {
-    const { keys, seal } = await openRootKey(ports.store, config);
+    const open = () => openRootKey(ports.store, config);
+    // A full disk does not end by itself; a server that went away again comes back.
+    const { keys, seal } = await (config.mode === 'embedded' ? open() : untilAvailable({ clock, log }, open));
     const { close, ...adapters } = ports;
     return {
       deps: {

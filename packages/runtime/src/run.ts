@@ -17,6 +17,7 @@ import { applyPresets } from './presets.ts';
 import { measuredQueue } from './queue-metrics.ts';
 import { openSandbox, type Sandbox } from './sandbox.ts';
 import type { BackgroundWorker, Service } from './service.ts';
+import { untilAvailable } from './until-available.ts';
 
 /** Functions of the process that services may use. */
 export interface Host {
@@ -101,7 +102,8 @@ export async function runServices(config: Config, factories: Factories, log: Log
     // configured; otherwise users come from the operator API.
     const hasPresets = config.mode === 'embedded' || config.apiKey !== null;
     if (hasPresets && config.services.includes('gateway')) {
-      await applyPresets(deps, keys.credentials.api_key, config.apiKey !== null || keys.isNewApiKey);
+      const isNew = config.apiKey !== null || keys.isNewApiKey;
+      await untilAvailable(deps, () => applyPresets(deps, keys.credentials.api_key, isNew));
     }
     const shared = { principalKeys: deps.seal.keysFor('principal'), log, memory: deps.memory };
     const proxy = createProxy({ ...shared, clock: deps.clock, draining: early.signal });
