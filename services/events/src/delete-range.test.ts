@@ -1,5 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { delayed } from '@wellspring/store/collections/delayed';
+import { logs, marksOf } from '@wellspring/store/collections/events';
+import { logRow } from '@wellspring/testing/rows';
 import fc from 'fast-check';
 import { eventOf, insertEvents, insertLogs, newEmitter, range, store, walk } from './channel.fixture.ts';
 import { channelOf } from './channel.ts';
@@ -49,6 +51,27 @@ describe('deletion', () => {
     await insertEvents(id, range(0, 1203));
     await deleteRange(store, id, undefined, undefined, keyOf(1201));
     expect(await left(id)).toEqual([1202]);
+  });
+
+  test('of logs keeps the marks of committed runs, which are not listed', async () => {
+    const id = newEmitter();
+    const rows = store.collection(logs);
+    const committed = range(0, 600).map((n) =>
+      logRow(id, keyOf(2 * n), {
+        ...{ run_id: `run_${n}`, indexed_at_ms: n, count: 2, records: '[1,2]' },
+        ...(n !== 300 && { ended: true as const }),
+      }),
+    );
+    await rows.insertMany(committed);
+    await deleteRange(store, id, '$logs', keyOf(3), undefined);
+    await deleteRange(store, id, '$logs', undefined, undefined);
+    expect(await left(id, '$logs')).toEqual([]);
+    const kept = await rows.list({ where: { emitter_id: marksOf(id) }, order: 'asc' });
+    expect(kept.map(({ run_id, ended }) => ended && run_id)).toEqual(
+      range(0, 600)
+        .filter((n) => n !== 300)
+        .map((n) => `run_${n}`),
+    );
   });
 
   test('of logs trims runs at either edge', async () => {

@@ -1,6 +1,6 @@
 import { eventIdOfSortKey, eventSortKey, parseEventId } from '@wellspring/core/event-id';
 import { delayed } from '@wellspring/store/collections/delayed';
-import { channelWhere, events, type LogRow, logs } from '@wellspring/store/collections/events';
+import { channelWhere, events, type LogRow, logs, marksOf } from '@wellspring/store/collections/events';
 import type { Store } from '@wellspring/store/port';
 import { channelOf } from './channel.ts';
 
@@ -58,10 +58,18 @@ export function withoutRange(row: LogRow, { start, end }: Range): LogRow[] {
   return pieces;
 }
 
+/** The mark that replaces the row of a commit: without it, a run whose job is redelivered would be executed again. */
+function markOf({ emitter_id, sort_key, ...row }: LogRow): LogRow {
+  const marks = marksOf(emitter_id);
+  return { ...row, id: `${marks}/${sort_key}`, emitter_id: marks, sort_key, count: 1, records: '[]' };
+}
+
 async function deleteLogs(store: Store, emitterId: string, range: Range): Promise<void> {
   const rows = store.collection(logs);
   const trim = async (row: LogRow) => {
     const left = withoutRange(row, range);
+    // Removed below.
+    if (left.length === 0) return;
     // In one turn, so that the store commits them together.
     const writes: Promise<unknown>[] = left.map(({ id, count, records, ...rest }) =>
       id === row.id ? rows.patch(id, { count, records }) : rows.insertMany([{ id, count, records, ...rest }]),
@@ -81,5 +89,16 @@ async function deleteLogs(store: Store, emitterId: string, range: Range): Promis
   const found = new Map((await Promise.all(edges)).flat().map((row) => [row.id, row]));
   for (const row of found.values()) await trim(row);
   const inner = { emitter_id: emitterId, sort_key: { gte: range.start, lte: range.end } };
-  while ((await rows.removeWhere(inner, BATCH_SIZE)) === BATCH_SIZE);
+  for (;;) {
+    const page = await rows.list({
+      where: inner,
+      orderBy: 'sort_key',
+      order: 'asc',
+      limit: BATCH_SIZE,
+      texts: false,
+    });
+    await rows.insertMany(page.filter(({ ended }) => ended).map(markOf));
+    await rows.removeWhere({ emitter_id: emitterId, id: { in: page.map(({ id }) => id) } });
+    if (page.length < BATCH_SIZE) return;
+  }
 }
