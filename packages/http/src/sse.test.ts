@@ -94,6 +94,21 @@ function unchunk(bytes: Buffer): Buffer[] {
   return chunks;
 }
 
+test('a reader that takes every text at once leaves turns of the event loop to other work', async () => {
+  const { socket, res } = await opened();
+  const stream = openStream(res, UNLIMITED);
+  socket.resume();
+  let turns = 0;
+  let counting = setImmediate(function count() {
+    turns += 1;
+    counting = setImmediate(count);
+  });
+  for (let n = 0; n < 50; n++) expect(await stream.send('data: 1\n\n')).toBe(true);
+  clearImmediate(counting);
+  expect(turns).toBeGreaterThanOrEqual(49);
+  stream.end();
+});
+
 test('a reader that stops reading is disconnected, and at most one piece waits for it', async () => {
   const { socket, res } = await opened();
   socket.pause();

@@ -61,8 +61,11 @@ export function openStream(res: ServerResponse, waiting: Hold, stalledMs = STALL
         for (const piece of piecesOf(text, PIECE_CHARS)) {
           if (isOver()) return false;
           const written = write(piece);
-          const tookAtOnce = await Promise.race([written, nextTurn()]);
+          const turn = nextTurn();
+          const tookAtOnce = await Promise.race([written, turn]);
           if (!(tookAtOnce ?? (await wait(written, bytes)))) return false;
+          // While the reader takes every piece at once, nothing else would get a turn.
+          await turn;
         }
         return true;
       } finally {
