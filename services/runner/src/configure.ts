@@ -13,7 +13,7 @@ import type { OwnerNetworks } from './owner-networks.ts';
 import { readBundle } from './read-bundle.ts';
 import type { OpenRunRoom } from './run-room.ts';
 import type { UsageMeter } from './usage.ts';
-import { type PermitDeps, withPermit } from './with-permit.ts';
+import { type PermitDeps, withHookPermit } from './with-hook-permit.ts';
 
 /** Code that is configured has no effect besides its answer. */
 const ignore: Host = { emit() {}, fault() {}, log() {}, respond() {}, dbSet: () => 0 };
@@ -90,7 +90,7 @@ export function configureWorker(deps: ConfigureDeps): BackgroundWorker {
           using room = openRoom(owner_id);
           const until = AbortSignal.any([signal, AbortSignal.timeout(CONFIGURE_DEADLINE_MS)]);
           const execute = () => executor.execute(task, ignore, { timeoutMs: LIMITS.configureMs, room });
-          const result = await withPermit(deps, owner_id, until, execute);
+          const result = await withHookPermit(deps, owner_id, until, execute);
           meter.countTime(owner_id, result.cpuMs);
           room.charge({ result });
           if (!result.ok) {

@@ -21,7 +21,7 @@ import { sentenceOf } from './records.ts';
 import type { RunPermits } from './run-permits.ts';
 import { createSourceState, type SourceStateDeps } from './source-state.ts';
 import { createSourceStates } from './source-states.ts';
-import { withPermit } from './with-permit.ts';
+import { withHookPermit } from './with-hook-permit.ts';
 
 /** Jobs of one source per delivery. */
 const BATCH_SIZE = 64;
@@ -152,7 +152,8 @@ export function runsWorkers(
             const deployed = opened?.deployed;
             if (!deployed || deployed.workflow) throw notFound('source', source_id);
             if (!deployed.deployment.definition.hooks.includes(hook)) return { ok: true };
-            return withPermit({ permits, costs }, deployed.emitter.owner_id, until, async () => {
+            // Awaited: `opened` holds the memory of the deployment.
+            return await withHookPermit({ permits, costs }, deployed.emitter.owner_id, until, async () => {
               // The source may have been deleted meanwhile.
               if (!(await catalog.reload(deployed, deployment_id))) throw notFound('source', source_id);
               // The deployment of the hook may differ from the current one, so a known state is not switched to it.

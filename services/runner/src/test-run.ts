@@ -12,7 +12,7 @@ import { type ConfigureDeps, holdBundle, secretsOf, undeployedTask } from './con
 import { createMask } from './mask-secrets.ts';
 import { createRecorder } from './recorder.ts';
 import type { UsageMeter } from './usage.ts';
-import { withPermit } from './with-permit.ts';
+import { withHookPermit } from './with-hook-permit.ts';
 
 interface TestDeps extends Omit<ConfigureDeps, 'meter'>, Pick<Deps, 'clock'> {
   meter: Pick<UsageMeter, 'countRun'>;
@@ -41,7 +41,7 @@ export function testWorker(deps: TestDeps): BackgroundWorker {
     using room = openRoom(owner_id);
     const until = AbortSignal.any([signal, AbortSignal.timeout(HOOK_DEADLINE_MS)]);
     const execute = () => executor.execute(task, recorder.host, { timeoutMs: LIMITS.runMs, room });
-    const result = await withPermit(deps, owner_id, until, execute);
+    const result = await withHookPermit(deps, owner_id, until, execute);
     meter.countRun(owner_id, result.cpuMs);
     if (!result.ok) recorder.host.fault(result.error);
     room.charge(recorder.cost(result));

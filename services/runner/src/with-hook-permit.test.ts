@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { createFairPermits } from '@wellspring/core/fair-permits';
 import { OWNER } from '@wellspring/testing/rows';
-import { withPermit } from './with-permit.ts';
+import { withHookPermit } from './with-hook-permit.ts';
 
 test('work that waits for the share of its owner is not started once its caller has given up', async () => {
   const permits = createFairPermits({ total: 1 });
@@ -20,7 +20,7 @@ test('work that waits for the share of its owner is not started once its caller 
     started += 1;
   };
   const caller = new AbortController();
-  const given = withPermit(deps, OWNER, caller.signal, work);
+  const given = withHookPermit(deps, OWNER, caller.signal, work);
   await waiting.promise;
   caller.abort(new Error('given up'));
   settled.resolve();
@@ -28,6 +28,6 @@ test('work that waits for the share of its owner is not started once its caller 
   expect(started).toBe(0);
 
   // Its permit is free again.
-  await withPermit(deps, OWNER, new AbortController().signal, work);
+  await withHookPermit(deps, OWNER, new AbortController().signal, work);
   expect(started).toBe(1);
 });

@@ -8,11 +8,11 @@ export interface PermitDeps {
 }
 
 /**
- * Starts work of an owner when it has a permit and its share of the main thread allows it.
+ * Starts work of an owner when it has a permit of a hook, and its share of the main thread allows it.
  * @param until aborted when the caller gives up: the work is not started any more
  * @throws the reason of the signal
  */
-export async function withPermit<T>(
+export async function withHookPermit<T>(
   { permits, costs }: PermitDeps,
   ownerId: string,
   until: AbortSignal,
