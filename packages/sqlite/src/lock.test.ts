@@ -14,14 +14,15 @@ test('a directory has one lock holder at a time', async () => {
   lockDirectory(path)();
 });
 
-test('another process is refused, and a killed one leaves no lock', async () => {
+test('another process is refused, also after a garbage collection, and a killed one leaves no lock', async () => {
   await using directory = await tempDir();
   const holder = `
     import { lockDirectory } from ${JSON.stringify(import.meta.resolve('./lock.ts'))};
     lockDirectory(${JSON.stringify(directory.path)});
+    gc();
     process.stdout.write('held');
     process.stdin.resume();`;
-  const child = spawn(process.execPath, ['--input-type=module', '-e', holder], {
+  const child = spawn(process.execPath, ['--expose-gc', '--input-type=module', '-e', holder], {
     stdio: ['pipe', 'pipe', 'inherit'],
   });
   await once(child.stdout, 'data');

@@ -2,6 +2,9 @@ import { closeSync, mkdirSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 
+/** A database that nothing refers to is closed by the garbage collector, which would end its lock. */
+const held = new Set<DatabaseSync>();
+
 /**
  * Locks a data directory for this process. It is a file lock of the operating system, which ends with the process.
  * @returns a function that releases it
@@ -22,5 +25,9 @@ export function lockDirectory(directory: string): () => void {
     }
     throw error;
   }
-  return () => db.close();
+  held.add(db);
+  return () => {
+    held.delete(db);
+    db.close();
+  };
 }
