@@ -47,7 +47,7 @@ export function readKeys(
   };
 }
 
-/** The key of the operator API that the platform keeps in its data directory; undefined if there is none. */
+/** Reads the key of the operator API from the data directory. @returns undefined if there is none */
 export const readOperatorKey = (dataDir: string): string | undefined =>
   readCredentials(join(dataDir, 'credentials.json')).admin_key;
 

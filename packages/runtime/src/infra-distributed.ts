@@ -63,7 +63,7 @@ export async function openDistributed(
     const amqp = opened(await openAmqp({ url: config.amqpUrl, log, unconfirmed: memory.publishers }));
     const member = newSecret();
     const store = opened(createMongoStore(mongo, { clock }));
-    await untilAvailable({ clock, log }, () => assertLayout(store, PARTITIONS));
+    await untilAvailable({ mode: 'distributed', clock, log }, () => assertLayout(store, PARTITIONS));
     const pubsub = opened(await createRedisPubSub(redis, { log }));
     const leases = createLeases({
       store,

@@ -42,9 +42,8 @@ export async function openInfra(config: Config, log: Log): Promise<Infra> {
   const memory = openMemory(config, metrics);
   const ports = await openPorts(config, { clock, log, metrics, memory });
   try {
-    const open = () => openRootKey(ports.store, config);
-    // A full disk does not end by itself; a server that went away again comes back.
-    const { keys, seal } = await (config.mode === 'embedded' ? open() : untilAvailable({ clock, log }, open));
+    const how = { mode: config.mode, clock, log };
+    const { keys, seal } = await untilAvailable(how, () => openRootKey(ports.store, config));
     const { close, ...adapters } = ports;
     return {
       deps: {

@@ -103,7 +103,8 @@ export async function runServices(config: Config, factories: Factories, log: Log
     const hasPresets = config.mode === 'embedded' || config.apiKey !== null;
     if (hasPresets && config.services.includes('gateway')) {
       const isNew = config.apiKey !== null || keys.isNewApiKey;
-      await untilAvailable(deps, () => applyPresets(deps, keys.credentials.api_key, isNew));
+      const how = { mode: config.mode, clock: deps.clock, log };
+      await untilAvailable(how, () => applyPresets(deps, keys.credentials.api_key, isNew));
     }
     const shared = { principalKeys: deps.seal.keysFor('principal'), log, memory: deps.memory };
     const proxy = createProxy({ ...shared, clock: deps.clock, draining: early.signal });

@@ -7,7 +7,7 @@ import { untilAvailable } from './until-available.ts';
 test('work of the start is repeated while a server does not answer, with a line in the log', async () => {
   const [clock, { log, lines }] = [createFakeClock(), listLog()];
   let attempts = 0;
-  const done = untilAvailable({ clock, log }, async () => {
+  const done = untilAvailable({ mode: 'distributed', clock, log }, async () => {
     attempts += 1;
     if (attempts < 3) throw new Unavailable('MongoDB does not answer');
     return attempts;
@@ -23,5 +23,16 @@ test('another error ends the start', async () => {
   const refused = async () => {
     throw new Error('refused');
   };
-  await expect(untilAvailable({ clock: createFakeClock(), log }, refused)).rejects.toThrow('refused');
+  const how = { mode: 'distributed' as const, clock: createFakeClock(), log };
+  await expect(untilAvailable(how, refused)).rejects.toThrow('refused');
+});
+
+test('a full disk ends the start of the embedded mode', async () => {
+  const { log, lines } = listLog();
+  const full = async () => {
+    throw new Unavailable('The disk is full');
+  };
+  const how = { mode: 'embedded' as const, clock: createFakeClock(), log };
+  await expect(untilAvailable(how, full)).rejects.toThrow('full');
+  expect(lines).toEqual([]);
 });
