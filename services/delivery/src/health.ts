@@ -87,7 +87,8 @@ export function createWebhookHealth({ store, queue, pubsub, clock, log }: Disabl
       const row = await collection.get(id);
       if (!row) return;
       const since = row.failing_since ?? health.tried_at;
-      await collection.patch(id, { ...health, failing_since: since });
+      // Not written again: another process may have stored a success since the row was read.
+      await collection.patch(id, row.failing_since === null ? { ...health, failing_since: since } : health);
       if (row.active && health.tried_at - since >= FAILING_LIMIT_MS) await disable(row, since);
     },
     async gone(webhook) {
