@@ -220,6 +220,34 @@ describe('attempts', () => {
     });
   });
 
+  test('a webhook that goes on to succeed is not disabled for a failure that another process saw', async () => {
+    const { emitter, sink, hook } = await delivering((_, n) => (n === 4 ? 500 : 200));
+    const rows = t.store.collection(webhooks);
+    await t.emit(emitter, [event(1)]);
+    await t.untilStatus('delivered', 1);
+    // The other process ends before it sees a success.
+    const failedAt = t.clock.now();
+    await rows.patch(hook.id, { failures: 1, failing_since: failedAt, tried_at: failedAt });
+    t.clock.advance(1);
+    await t.emit(emitter, [event(2)]);
+    await t.untilStatus('delivered', 2);
+    t.clock.advance(5 * DAY);
+    await t.emit(emitter, [event(3)]);
+    await t.untilStatus('delivered', 3);
+    await t.emit(emitter, [event(4)]);
+    await sink.received(4);
+    await until(
+      () => rows.get(hook.id),
+      (row) => row!.failing_since !== failedAt || !row!.active,
+    );
+    const row = await until(
+      () => rows.get(hook.id),
+      (row) => row!.failures === 1 && row!.tried_at > failedAt,
+    );
+    expect(row).toMatchObject({ active: true });
+    expect(row!.failing_since).toBeGreaterThan(failedAt);
+  });
+
   test('after a rotation both secrets sign, for a day', async () => {
     const { emitter, sink, hook } = await delivering(() => 200);
     const secret = newWebhookSecret();

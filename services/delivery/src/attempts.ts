@@ -63,6 +63,8 @@ export interface Attempts {
 }
 
 const RETRY_DELAY_MS = 1_000;
+/** A success is stored anew after this time: another process may have stored a failure since. */
+const SUCCESS_STORED_MS = 3_600_000;
 /** A claimed delivery for which there is no memory. */
 const MAX_POSTPONED_MS = 2_000;
 const ENDED = 'no answer, and other receivers needed the permit';
@@ -139,9 +141,12 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
   function record({ id, webhook_id }: DeliveryRow, receiver: Receiver, webhook: WebhookRow, verdict: string) {
     const tried_at = clock.now();
     const failures = verdict === 'delivered' ? 0 : (receiver.failures ?? 0) + 1;
-    const isSame = failures === 0 && receiver.failures === 0;
+    const wasSound = receiver.failures === 0;
     permits.record(receiver, { failures, tried_at });
-    if (isSame) return undefined;
+    if (failures === 0) {
+      if (wasSound && Math.abs(tried_at - receiver.sound_stored_at) < SUCCESS_STORED_MS) return undefined;
+      receiver.sound_stored_at = tried_at;
+    }
     if (verdict === 'gone') return health.gone(webhook);
     const update = failures === 0 ? health.succeeded : health.failed;
     return update(webhook, { failures, tried_at }).catch((error) =>
