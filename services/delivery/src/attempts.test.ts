@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import type { RecordJob } from '@wellspring/contract/messages';
 import { systemClock } from '@wellspring/core/clock';
 import { newWebhookSecret } from '@wellspring/core/webhook-signature';
-import { attemptsOf, deliveries, webhooks } from '@wellspring/store/collections/webhooks';
+import { attemptsOf, webhooks } from '@wellspring/store/collections/webhooks';
 import { seal } from '@wellspring/testing/service-harness';
 import { Webhook } from 'standardwebhooks';
 import { DAY, event, type Respond, until, usePlatform } from './platform.fixture.ts';
@@ -101,34 +101,6 @@ describe('attempts', () => {
     await t.emit(emitter, [event(2)]);
     await t.quiet();
     expect([await t.deliveries(), sink.requests].map(({ length }) => length)).toEqual([1, 1]);
-  });
-
-  test('410 disables the webhook before the delivery is seen to have failed', async () => {
-    const { emitter, hook } = await delivering(() => 410);
-    const rows = t.store.collection(deliveries);
-    const { insertMany } = rows;
-    let wasActive: boolean | undefined;
-    rows.insertMany = async (...args) => {
-      wasActive = (await t.store.collection(webhooks).get(hook.id))!.active;
-      return await insertMany(...args);
-    };
-    await t.emit(emitter, [event(1)]);
-    await t.untilStatus('failed');
-    expect(wasActive).toBe(false);
-  });
-
-  test('410 from a URL that was changed meanwhile does not disable the webhook', async () => {
-    const rows = t.store.collection(webhooks);
-    const moved = await t.receive();
-    const { emitter, hook } = await delivering(async () => {
-      await rows.patch(hook.id, { url: moved.url });
-      return { status: 410 };
-    });
-    await t.emit(emitter, [event(1)]);
-    await t.untilStatus('failed');
-    expect(await rows.get(hook.id)).toMatchObject({ active: true });
-    await t.emit(emitter, [event(2)]);
-    expect((await moved.received(1))[0]!.text).toBe('2');
   });
 
   test('redirects are not followed and count as failures', async () => {

@@ -199,9 +199,14 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
       stopTimeout();
       const { verdict, fields } = outcomeOf(row, reply, startedAt, clock.now(), randomInt(1e6) / 1e6);
       report(row, reply, verdict);
+      if (verdict === 'gone') {
+        // A crash before the webhook is disabled repeats the attempt. One after it must find the row: the message of the
+        // event, which is repeated, adds none for an inactive webhook.
+        const lease = clock.now() + LEASE_MS;
+        await save(delivery, { ...fields, status: 'pending', due_at: lease, failed_at_ms: null });
+      }
       const updated = record(row, permit.receiver, webhook, verdict);
       permit.release();
-      // Before the outcome: a crash in between repeats the attempt instead of leaving the webhook active.
       if (verdict === 'gone') await updated;
       await Promise.all([finish(delivery, fields), updated]);
     } finally {
