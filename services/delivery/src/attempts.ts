@@ -141,11 +141,12 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
   function record({ id, webhook_id }: DeliveryRow, receiver: Receiver, webhook: WebhookRow, verdict: string) {
     const tried_at = clock.now();
     const failures = verdict === 'delivered' ? 0 : (receiver.failures ?? 0) + 1;
-    const wasSound = receiver.failures === 0;
+    const succeededBefore = receiver.failures === 0;
     permits.record(receiver, { failures, tried_at });
     if (failures === 0) {
-      if (wasSound && Math.abs(tried_at - receiver.sound_stored_at) < SUCCESS_STORED_MS) return undefined;
-      receiver.sound_stored_at = tried_at;
+      if (succeededBefore && Math.abs(tried_at - receiver.success_stored_at) < SUCCESS_STORED_MS)
+        return undefined;
+      receiver.success_stored_at = tried_at;
     }
     if (verdict === 'gone') return health.gone(webhook);
     const update = failures === 0 ? health.succeeded : health.failed;

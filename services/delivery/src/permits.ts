@@ -23,7 +23,7 @@ export interface Receiver {
   /** Epoch ms of the attempt that set `failures`. */
   tried_at: number;
   /** Epoch ms of the success that this process stored last; 0: none. */
-  sound_stored_at: number;
+  success_stored_at: number;
   /** Its rows are being claimed. */
   claiming: boolean;
   /** Number of permits. */
@@ -218,7 +218,7 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
           owner_id,
           failures: null,
           tried_at: 0,
-          sound_stored_at: 0,
+          success_stored_at: 0,
           claiming: false,
           held: 0,
           waiters: [],
