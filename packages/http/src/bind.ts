@@ -14,7 +14,7 @@ import type { Log } from '@wellspring/core/log';
 import type { Memory } from '@wellspring/core/memory';
 import { notFound, unauthorized, unavailable } from '@wellspring/core/problem';
 import express, { type Request, type Response } from 'express';
-import { onceClosed } from './once-closed.ts';
+import { closedStatus, onceClosed } from './once-closed.ts';
 import { ownerFor, PRINCIPAL_HEADER, verifyPrincipal } from './principal.ts';
 import { sendProblem } from './problem-response.ts';
 import { readBody } from './read-body.ts';
@@ -144,7 +144,7 @@ async function serve({ endpoint, handle }: Route, req: Request, res: Response, o
       {
         request_id: requestId,
         operation: endpoint.operationId,
-        status: res.statusCode,
+        status: closedStatus(res),
         duration_ms: Math.round(performance.now() - begun),
         user_id: user,
       },

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type IncomingMessage, request, type ServerResponse } from 'node:http';
 import { expect, test } from '@jest/globals';
 import { systemClock } from '@wellspring/core/clock';
-import { silentLog } from '@wellspring/core/log';
+import { type Log, silentLog } from '@wellspring/core/log';
 import { createMemory } from '@wellspring/core/memory';
 import { startHttpServer } from '@wellspring/testing/http';
 import { closeAfterEach } from '@wellspring/testing/lifetimes';
@@ -45,6 +45,18 @@ test('a handler is told at once', async () => {
   };
   createRouter([route(endpoint, handle)], options)(...(await abandoned('GET')));
   expect(await told.promise).toBe(true);
+});
+
+test('the log has no success for a response that was never sent', async () => {
+  const line = Promise.withResolvers<unknown>();
+  const log: Log = {
+    ...silentLog,
+    info: (fields, event) => event === 'http.request' && line.resolve(fields),
+  };
+  const endpoint = { ...getThing, authenticated: false };
+  const handle = async () => ({ id: 'dc_1', name: 'a thing', size: 3 });
+  createRouter([route(endpoint, handle)], { ...options, log })(...(await abandoned('GET')));
+  expect(await line.promise).toMatchObject({ operation: 'getThing', status: 499 });
 });
 
 test('the proxy opens no stream of the service that nobody would end', async () => {

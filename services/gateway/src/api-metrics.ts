@@ -1,9 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import type { Endpoint } from '@wellspring/contract/endpoint';
 import type { Metrics } from '@wellspring/core/metrics';
-
-/** Status for a client that disconnected before the response, as in nginx. */
-const CLIENT_CLOSED = 499;
+import { closedStatus } from '@wellspring/http/once-closed';
 
 /**
  * Measures responses by operation and status. Called when a request arrives; the returned function is called with the
@@ -24,7 +22,7 @@ export function createApiMetrics(metrics: Metrics): (res: ServerResponse) => (en
     let known: Endpoint | undefined;
     res.once('close', () => {
       const operation = known?.operationId ?? 'none';
-      requests.inc({ operation, status: String(res.headersSent ? res.statusCode : CLIENT_CLOSED) });
+      requests.inc({ operation, status: String(closedStatus(res)) });
       if (known && known.envelope !== 'stream') {
         seconds.observe((performance.now() - begun) / 1000, { operation });
       }
