@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { expect, test } from '@jest/globals';
 import { consume } from '@wellspring/amqp/channel';
-import { type Amqp, openAmqp } from '@wellspring/amqp/client';
+import { openAmqp } from '@wellspring/amqp/client';
 import { newSecret } from '@wellspring/core/ids';
 import { silentLog } from '@wellspring/core/log';
 import { eventually } from '@wellspring/testing/eventually';
@@ -11,29 +11,7 @@ import { startRabbit } from '@wellspring/testing/servers/rabbitmq';
 import { withPrograms, withServers } from '@wellspring/testing/servers/servers';
 import { callConformance } from '../conformance.ts';
 import { type Call, CallFailed } from '../port.ts';
-import { createRabbitCall, type RabbitCallOptions } from './call.ts';
-
-async function openCall(
-  url: string,
-  options: Partial<RabbitCallOptions> = {},
-): Promise<{ call: Call; amqp: Amqp } & AsyncDisposable> {
-  const amqp = await openAmqp({ url, log: silentLog });
-  const rabbit = createRabbitCall({
-    amqp,
-    log: silentLog,
-    prefix: `t${newSecret()}.`,
-    member: newSecret(),
-    keyed: new Set(),
-    ownerOf: async () => undefined,
-    owns: () => true,
-    ...options,
-  });
-  const close = async () => {
-    await rabbit.close();
-    await amqp.close();
-  };
-  return { amqp, call: { ...rabbit, close }, [Symbol.asyncDispose]: close };
-}
+import { openCall } from './call.fixture.ts';
 
 /** Resolves when its channel is open: messages are sent at once. */
 const untilOpen = (call: Call) =>

@@ -33,6 +33,9 @@ export interface RabbitCallOptions {
   owns(key: string): boolean;
 }
 
+/** Their senders learn that they have no receiver. */
+const MANDATORY: ReadonlySet<Type> = new Set(['who', 'request', 'probe', 'check']);
+
 type Handler = (message: never, key: string | undefined) => Promise<unknown>;
 
 /** Retry delay while no process serves the address or owns the key. */
@@ -41,6 +44,7 @@ const WHO_TIMEOUT_MS = 500;
 /** Delay of the answer `here` per request in progress, so that the least busy server answers first. */
 const BUSY_DELAY_MS = 5;
 const MAX_BUSY_DELAY_MS = 200;
+const CHECK_INTERVAL_MS = 2_000;
 
 /**
  * Requests and replies over RabbitMQ, with the messages of `wire.ts`, which are not persistent. Each process has one
@@ -51,6 +55,9 @@ const MAX_BUSY_DELAY_MS = 200;
  *
  * Every connection declares a queue with a new name: a queue lives on one node of the cluster and is locked while that
  * node is down.
+ *
+ * Each process sends itself a message every two seconds. If the exchange was deleted, its channel ends or the message is
+ * returned, and it declares the exchange and its bindings again: nothing else tells a process that it receives nothing.
  */
 export function createRabbitCall({
   amqp,
@@ -76,6 +83,7 @@ export function createRabbitCall({
     name: 'call',
     async setup(channel) {
       channel.on('return', ({ properties: { type, correlationId } }) => {
+        if (type === 'check') channel.close().catch(() => {});
         pendingWho.get(correlationId)?.(undefined);
         pending.returned(type, correlationId);
       });
@@ -89,6 +97,8 @@ export function createRabbitCall({
     },
     lost: () => pending.lost(),
   });
+
+  const checking = setInterval(send, CHECK_INTERVAL_MS, member, 'check', '').unref();
 
   function bind(to: Channel | undefined, address: string): void {
     // If the channel is lost at this moment, the next one binds the address.
@@ -106,7 +116,7 @@ export function createRabbitCall({
     content: Buffer = Buffer.alloc(0),
     expiration?: number,
   ): void {
-    const mandatory = type === 'who' || type === 'request' || type === 'probe';
+    const mandatory = MANDATORY.has(type);
     const options = { type, correlationId, replyTo: member, mandatory, expiration };
     channel.publish(exchange, to, content, options);
   }
@@ -238,6 +248,7 @@ export function createRabbitCall({
 
     async close() {
       isClosed = true;
+      clearInterval(checking);
       pending.close();
       for (const deliver of replyAddresses.values()) deliver(undefined);
       replyAddresses.clear();

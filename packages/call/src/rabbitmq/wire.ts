@@ -26,7 +26,9 @@ export type Type =
   /** Answers `probe`: it is not. The request, or its answer, was lost with a connection of the server. */
   | 'unknown'
   /** To a reply address. */
-  | 'reply';
+  | 'reply'
+  /** To the sender itself: does it still receive messages? */
+  | 'check';
 
 export interface Request {
   address: string;
