@@ -4,6 +4,7 @@ import type { Amqp } from '@wellspring/amqp/client';
 import { newSecret } from '@wellspring/core/ids';
 import type { Log } from '@wellspring/core/log';
 import { Problem } from '@wellspring/core/problem';
+import { Unavailable } from '@wellspring/core/unavailable';
 import { withTimeout } from '@wellspring/core/with-timeout';
 import { type Call, CallFailed } from '../port.ts';
 import { createPendingRequests } from './pending-requests.ts';
@@ -244,7 +245,10 @@ export function createRabbitCall({
       if (to && id) send(to, 'reply', id, encode(message));
     },
 
-    ping: () => amqp.ping(),
+    async ping() {
+      await amqp.ping();
+      if (!channel.current) throw new Unavailable('The channel for calls is not open.');
+    },
 
     async close() {
       isClosed = true;

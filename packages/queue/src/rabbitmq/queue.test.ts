@@ -1,4 +1,5 @@
 import { expect, test } from '@jest/globals';
+import { openAmqp } from '@wellspring/amqp/client';
 import { newSecret } from '@wellspring/core/ids';
 import { type Log, silentLog } from '@wellspring/core/log';
 import { Unavailable } from '@wellspring/core/unavailable';
@@ -77,6 +78,27 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
       await db.close();
     }
     expect(lost).toEqual([]);
+  });
+
+  test('a process answers pings once its queues are declared, not while RabbitMQ refuses them', async () => {
+    const db = openDatabase(':memory:');
+    const prefix = `t${newSecret()}.`;
+    const amqp = await openAmqp({ url: rabbitmq, log: silentLog });
+    const operator = amqp.openChannel({ name: 'operator', setup: async () => {} });
+    const channel = await eventually(() => operator.current ?? false);
+    // RabbitMQ refuses to declare it with the arguments of the platform, as it does without permissions.
+    await channel.assertQueue(`${prefix}emitted.7`, { durable: true });
+    const refused = Promise.withResolvers<void>();
+    const log: Log = { ...silentLog, warn: () => refused.resolve() };
+    const installation = { amqp: rabbitmq, store: createEmbeddedStore(db), prefix, partitions: 8, log };
+    const { queue, close } = await startProcess(installation);
+    await refused.promise;
+    await expect(queue.ping()).rejects.toThrow(Unavailable);
+    await channel.deleteQueue(`${prefix}emitted.7`);
+    await eventually(() => queue.ping());
+    await close();
+    await amqp.close();
+    await db.close();
   });
 
   test('a purge that cannot be published leaves no row behind', async () => {

@@ -214,7 +214,10 @@ export function createRabbitQueue(options: RabbitQueueOptions): RabbitQueue {
     },
     bytesInMemory: (queue) => consumed.get(queue)!.bytes,
     deadLetters,
-    ping: () => amqp.ping(),
+    async ping() {
+      await amqp.ping();
+      if (!isDeclared) throw new Unavailable('The queues are not declared.');
+    },
     async close() {
       closing.abort();
       await Promise.all([...publishers.values()].map((one) => one.close()));
