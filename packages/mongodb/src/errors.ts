@@ -36,6 +36,7 @@ const TRANSIENT = new Set([
 ]);
 
 const DUPLICATE_KEY = 11000;
+const UNAUTHORIZED = 13;
 
 function isTransient(error: unknown): boolean {
   if (error instanceof MongoBulkWriteError && [error.writeErrors].flat().length === 0) {
@@ -56,11 +57,22 @@ function isTransient(error: unknown): boolean {
   );
 }
 
-/** Translates transient errors to Unavailable. A write that fails with Unavailable may have been executed. */
+/**
+ * Translates transient errors to Unavailable. A write that fails with Unavailable may have been executed. The error of a
+ * user without the right says which right is missing.
+ */
 export async function translateErrors<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;
   } catch (error) {
+    if (error instanceof MongoServerError && error.code === UNAUTHORIZED) {
+      // Without the text of the command, which has values.
+      const reason = error.message.replace(/ \{.*$/s, '');
+      throw new Error(
+        `MongoDB refuses an operation: ${reason}. The user in the URL needs the role readWrite on its database.`,
+        { cause: error },
+      );
+    }
     if (!isTransient(error)) throw error;
     throw new Unavailable(`MongoDB does not answer: ${(error as Error).message}`, { cause: error });
   }

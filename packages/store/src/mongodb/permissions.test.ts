@@ -8,6 +8,7 @@ import { startMongo } from '@wellspring/testing/servers/mongodb';
 import { withPrograms } from '@wellspring/testing/servers/servers';
 import { collections } from '../collections/all.ts';
 import { events } from '../collections/events.ts';
+import { installation } from '../collections/installation.ts';
 import { run } from './store.fixture.ts';
 import { createMongoStore } from './store.ts';
 
@@ -41,5 +42,23 @@ await withPrograms(['mongodb'], () => {
     const id = await blob.put(Buffer.from('bytes'), { ttlMs: 60_000 });
     expect(Buffer.from((await blob.get(id))!.bytes).toString()).toBe('bytes');
     await blob.remove(id);
+  });
+
+  test('an operation without the right to it names MongoDB and the role, not the values of the command', async () => {
+    const root = await open(ROOT.user, ROOT.password, 'admin');
+    await root.db.command({ createUser: 'reader', pwd: 'secret', roles: ['read'] });
+    await root.db.command({ createUser: 'nobody', pwd: 'secret', roles: [] });
+    const store = async (user: string) =>
+      createMongoStore(await open(user, 'secret', 'own'), { clock: systemClock });
+    const row = { id: 'root_key', sealed: 'a secret' } as const;
+    const expected = /^Error: MongoDB refuses an operation: not authorized on own .*the role readWrite/;
+    for (const work of [
+      (await store('nobody')).collection(installation).list(),
+      (await store('reader')).collection(installation).insertMany([row]),
+    ]) {
+      const failure = String(await work.catch((error: unknown) => error));
+      expect(failure).toMatch(expected);
+      expect(failure).not.toMatch('{');
+    }
   });
 });
