@@ -12,7 +12,8 @@
  *     forks=1: the seccomp filter lets the program start processes, so deleted files of all processes of the user count
  *     for the size of /tmp. The filter has to refuse setsid and setpgid, since the process group is killed when the
  *     program ends. With or without forks=1, it has to refuse SIGCONT, since the program is stopped while /tmp is
- *     measured, and O_TMPFILE, since a directory does not show that such a file was created in it.
+ *     measured, O_TMPFILE, since a directory does not show that such a file was created in it, and threads with
+ *     descriptors or a working directory of their own, since those of the first thread are measured.
  *   launcher clean root=DIR uid=N
  *     Empties DIR/tmp as user N.
  *   launcher end uid=N
@@ -374,18 +375,23 @@ static int is_unnamed(const struct stat *info) {
   return (S_ISREG(info->st_mode) || S_ISDIR(info->st_mode)) && info->st_nlink == 0;
 }
 
-/* Measures deleted files that a process has open or mapped, and deleted directories that it has open. */
+/* Counts what this name refers to if it has no name itself. */
+static void add_unnamed(struct usage *usage, int directory, const char *name) {
+  struct stat info;
+  if (fstatat(directory, name, &info, 0) || !is_unnamed(&info)) return;
+  usage->inodes++;
+  usage->bytes += (unsigned long long)info.st_blocks * 512;
+}
+
+/* Measures deleted files that a process has open or mapped, and deleted directories that it has open or works in. */
 static void measure_unnamed(void *context, int process, pid_t pid) {
   struct usage *usage = context;
   (void)pid;
+  add_unnamed(usage, process, "cwd");
   int table = openat(process, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR *directory = table < 0 ? NULL : fdopendir(table);
-  for (struct dirent *entry; directory && (entry = readdir(directory));) {
-    struct stat info;
-    if (fstatat(dirfd(directory), entry->d_name, &info, 0) || !is_unnamed(&info)) continue;
-    usage->inodes++;
-    usage->bytes += (unsigned long long)info.st_blocks * 512;
-  }
+  for (struct dirent *entry; directory && (entry = readdir(directory));)
+    add_unnamed(usage, dirfd(directory), entry->d_name);
   if (directory) closedir(directory);
 
   int maps = openat(process, "maps", O_RDONLY | O_CLOEXEC);

@@ -18,8 +18,8 @@ const AUDIT_ARCH: Record<Arch, number> = { x64: 0xc000003e, arm64: 0xc00000b7 };
 /** The x32 calls of x64 have other numbers, which would bypass the list. */
 const X32 = 0x40000000;
 const CLONE_THREAD = 0x00010000;
-/** Threads share one descriptor table, so that open files can be counted and limited. */
-const CLONE_FILES = 0x00000400;
+/** Threads share one descriptor table and one working directory, so that open files can be counted and limited. */
+const [CLONE_FS, CLONE_FILES] = [0x00000200, 0x00000400];
 /** All CLONE_NEW* flags that clone takes. */
 const CLONE_NAMESPACES = 0x7e020000;
 const [AF_UNIX, AF_INET] = [1, 2];
@@ -134,6 +134,7 @@ const CONDITIONS: Conditions = {
   clone: assemble(EPERM, [
     [LOAD, ARG0],
     [JUMP_SET, CLONE_THREAD, undefined, 'refuse'],
+    [JUMP_SET, CLONE_FS, undefined, 'refuse'],
     [JUMP_SET, CLONE_FILES, undefined, 'refuse'],
     [JUMP_SET, CLONE_NAMESPACES, 'refuse'],
   ]),
@@ -188,7 +189,7 @@ const CONDITIONS: Conditions = {
 export type FilterPurpose = 'component' | 'compile' | 'install' | 'install-by-loopback';
 
 /**
- * The compiler and the package manager may start processes. Threads share one descriptor table, as in CONDITIONS, so
+ * The compiler and the package manager may start processes. Threads share what they do in CONDITIONS, so
  * that the launcher can count open files. Namespaces are not allowed.
  */
 const FORKING: Conditions = {
@@ -196,6 +197,7 @@ const FORKING: Conditions = {
     [LOAD, ARG0],
     [JUMP_SET, CLONE_NAMESPACES, 'refuse'],
     [JUMP_SET, CLONE_THREAD, undefined, 'allow'],
+    [JUMP_SET, CLONE_FS, undefined, 'refuse'],
     [JUMP_SET, CLONE_FILES, undefined, 'refuse'],
   ]),
   // Their processes may exclude each other.

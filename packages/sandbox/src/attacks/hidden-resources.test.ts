@@ -20,7 +20,7 @@ const SIGCONT = 18;
 const READ_WRITE = 3;
 const CLOSE_RANGE_UNSHARE = 2;
 const [MADV_HUGEPAGE, MADV_COLLAPSE] = [14, 25];
-const CLONE_THREAD = 0x10000;
+const [CLONE_FILES, CLONE_THREAD] = [0x400, 0x10000];
 const MB = 1024 * 1024;
 
 const map = (name: string, flags: number): Attempt => ({
@@ -40,6 +40,10 @@ const attempts: Attempt[] = [
   { name: 'descriptors of its own', steps: [['close_range', 4000, 4000, CLOSE_RANGE_UNSHARE]] },
   // Without the other flags of a thread the call is invalid outside of the sandbox.
   { name: 'a thread with descriptors of its own', steps: [['clone', CLONE_THREAD, 0, 0, 0, 0]] },
+  {
+    name: 'a thread with a working directory of its own',
+    steps: [['clone', CLONE_THREAD | CLONE_FILES, 0, 0, 0, 0]],
+  },
   { name: 'descriptors under way', steps: [['sendmsg', -1, 0, 0]] },
 ];
 

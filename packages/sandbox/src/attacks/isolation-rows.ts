@@ -164,7 +164,7 @@ export const ISOLATION_ROWS: readonly AttackRow[] = [
   {
     id: '21a',
     attempt:
-      'Native: hide memory, open files or signals from the figures of the kernel (shared mappings, huge pages, descriptor tables, F_SETSIG, SIGCONT)',
+      'Native: hide memory, open files or signals from the figures of the kernel (shared mappings, huge pages, descriptor tables, working directories, F_SETSIG, SIGCONT)',
     expected: 'EPERM or EINVAL',
     tiers: KERNEL,
     shownBy: [`${TESTS}/attacks/hidden-resources.test.ts`],

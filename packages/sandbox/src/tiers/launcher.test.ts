@@ -48,12 +48,14 @@ const MOVE = `
     [from, to] = [to, from];
   }`;
 
-/** Makes a directory of the working directory as large as 3,900 names make it, and removes it while it is open. */
-const LEAVE_BLOCKS = `
+/** Makes a directory of the working directory as large as 3,900 names make it. */
+const FILL_DIRECTORY = `
   fs.mkdirSync('d');
   fs.writeFileSync('d/file', '');
+  for (let n = 0; n < 3900; n++) fs.linkSync('d/file', 'd/' + String(n).padStart(255, 'x'));`;
+/** Removes it while it is open. */
+const LEAVE_BLOCKS = `${FILL_DIRECTORY}
   const directory = fs.openSync('d');
-  for (let n = 0; n < 3900; n++) fs.linkSync('d/file', 'd/' + String(n).padStart(255, 'x'));
   fs.rmSync('d', { recursive: true });`;
 
 /** Whether the file system of the temporary directories does not shrink directories. */
@@ -91,6 +93,15 @@ onLauncher('the temporary directory of tier launcher', () => {
             '64 MB in the blocks of directories without a name',
             `process.chdir(os.tmpdir());
              for (let n = 0; n < 60; n++) { ${LEAVE_BLOCKS} }
+             for (;;);`,
+          ],
+          [
+            '64 MB with the blocks of its working directory, which has no name',
+            `process.chdir(os.tmpdir());
+             ${FILL_DIRECTORY}
+             process.chdir('d');
+             fs.rmSync(os.tmpdir() + '/d', { recursive: true });
+             for (let n = 0; n < 2; n++) fs.writeFileSync(os.tmpdir() + '/' + n, Buffer.alloc(33.25e6, 1));
              for (;;);`,
           ],
         ] as const)
