@@ -46,6 +46,8 @@
 #include <unistd.h>
 
 enum { EXIT_FAILED = 121, EXIT_TMP_LIMIT = 122 };
+/* Signals that are queued until a thread takes them: memory of the kernel, by default for 0.03 % of the machine's. */
+enum { MAX_QUEUED_SIGNALS = 256 };
 enum { MAX_EXECUTABLES = 8, MAX_FILTER = 4096, MAX_DESCENTS = 1000000, MAX_STOP_TRIES = 20, FRAMES_FD = 3 };
 #define SECOND_NS 1000000000LL
 #define TMP_INTERVAL_NS 100000000LL /* 0.1 s */
@@ -239,6 +241,7 @@ static void run_program(const struct options *options, struct sock_fprog *filter
   limit(RLIMIT_FSIZE, options->fsize);
   /* With 0, a kernel that pipes core dumps into a program would start that program. */
   limit(RLIMIT_CORE, 1);
+  limit(RLIMIT_SIGPENDING, MAX_QUEUED_SIGNALS);
   if (options->cwd && chdir(options->cwd)) fail(options->cwd);
   if (sigprocmask(SIG_SETMASK, &none, NULL)) fail("sigprocmask");
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) fail("prctl(PR_SET_NO_NEW_PRIVS)");

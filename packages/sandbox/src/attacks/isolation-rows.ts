@@ -172,8 +172,9 @@ export const ISOLATION_ROWS: readonly AttackRow[] = [
   {
     id: '21b',
     attempt:
-      'Native: take memory of the kernel that no figure shows: connections that nobody accepts, datagrams and events that nobody reads, locks of files, large buffers of sockets, pages of files in them',
-    expected: 'EPERM, EINVAL or EAFNOSUPPORT; a lock of the process succeeds without effect',
+      'Native: take memory of the kernel that no figure shows: connections that nobody accepts, datagrams and events that nobody reads, locks of files, large buffers of sockets, pages of files in them, queued signals',
+    expected:
+      'EPERM, EINVAL or EAFNOSUPPORT, EAGAIN beyond 256 signals; a lock of the process succeeds without effect',
     tiers: KERNEL,
     shownBy: [`${TESTS}/attacks/kernel-memory.test.ts`],
   },

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { forSuite } from '@wellspring/testing/lifetimes';
 import { tempDir } from '@wellspring/testing/temp-dir';
 import { KERNEL_TIERS, openSandbox, values } from '../sandbox.fixture.ts';
+import { CHILD_LIMITS } from '../tiers/tier.ts';
 import { type Attempt, compileAddon, type NativeAddon, type Outcomes } from './native-addon.fixture.ts';
 import { attack } from './rows.ts';
 
@@ -69,6 +70,17 @@ function countLocks({ dev, ino }: Locked): number {
   return readFileSync('/proc/locks', 'utf8').split(name).length - 1;
 }
 
+/** Queues signals that the main thread does not take. Returns their number and the last result. */
+const queueSignals = `
+  const [SIG_BLOCK, signal, many] = [0, 40, ${MANY}];
+  const mask = Buffer.alloc(8);
+  mask.writeBigUInt64LE(1n << BigInt(signal - 1));
+  call(event.rt_sigprocmask, SIG_BLOCK, mask, 0, mask.length);
+  const thread = call(event.getpid);
+  let [queued, result] = [0, 0];
+  while (queued < many && (result = call(event.tkill, thread, signal)) === 0) queued += 1;
+  return { queued, result };`;
+
 let addon: NativeAddon;
 beforeAll(() => {
   addon = compileAddon();
@@ -104,6 +116,17 @@ describe.each(KERNEL_TIERS)('a native addon in tier %s', (tier) => {
     expect(outside.value).toMatchObject({ results: [[0], [0], [0]] });
     // The kernel lists locks in pieces, between which others come and go.
     expect(countLocks(outside.value as Locked)).toBeGreaterThan(MANY);
+  });
+
+  test(`has few queued signals (row ${attack('21b', tier).id})`, async () => {
+    const { body, event } = addon.calling(queueSignals);
+    const outcome = await sandbox.run(body, { event });
+    const EAGAIN = 11;
+    expect(values(outcome)).toEqual([{ queued: CHILD_LIMITS.sigpending, result: -EAGAIN }]);
+    // Positive control.
+    await using directory = await tempDir();
+    using outside = await addon.callOutside(queueSignals, directory.path);
+    expect(outside.value).toEqual({ queued: MANY, result: 0 });
   });
 
   test(`cannot raise the memory of its sockets, or keep pages of files in them (row ${attack('21b', tier).id})`, async () => {

@@ -138,6 +138,9 @@ const CALLS = Object.fromEntries(
     fcntl: NUMBERS.fcntl!,
     writev: [20, 66],
     exit: [60, 93],
+    rt_sigprocmask: [14, 135],
+    getpid: NUMBERS.getpid!,
+    tkill: NUMBERS.tkill!,
   }).map(([name, numbers]) => [name, numbers[arch]!]),
 );
 export const [MAP_SHARED, MAP_PRIVATE, MAP_ANONYMOUS, MAP_NORESERVE, MAP_HUGETLB] = [

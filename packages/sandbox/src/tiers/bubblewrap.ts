@@ -94,10 +94,12 @@ export function createBubblewrapTier(options: TierOptions): Tier {
       value,
     ]),
   ];
-  const { nofile, nproc, fsize } = CHILD_LIMITS;
+  const { nofile, nproc, fsize, sigpending } = CHILD_LIMITS;
   const core = Math.min(CHILD_LIMITS.core, hardCoreLimit());
   // Set within the user namespace, where only the threads of this sandbox are counted.
-  const limits = [`--nofile=${nofile}`, `--nproc=${nproc}`, `--fsize=${fsize}`, `--core=${core}`];
+  const limits = Object.entries({ nofile, nproc, fsize, core, sigpending }).map(
+    ([name, value]) => `--${name}=${value}`,
+  );
   const command = [...[PRLIMIT, ...limits, '--'], ...[ROOT.node, ...nodeFlags(heapMb), ...ROOT_COMMAND]];
 
   return {

@@ -59,6 +59,11 @@ export const CHILD_LIMITS = {
    * crash, as root of the host; with 1 it does not (see core(5)).
    */
   core: 1,
+  /**
+   * Queued signals, which are memory of the kernel: 80 bytes each, by default for 0.03 % of that of the machine. Without
+   * root, the platform and all sandboxes share the default. The launcher has the same limit.
+   */
+  sigpending: 256,
   /** Bytes and inodes of /tmp. */
   tmpBytes: 64 * 1024 * 1024,
   tmpInodes: 4096,
