@@ -13,7 +13,7 @@
  *     for the size of /tmp. The filter has to refuse setsid and setpgid, since the process group is killed when the
  *     program ends. With or without forks=1, it has to refuse SIGCONT, since the program is stopped while /tmp is
  *     measured, O_TMPFILE, since a directory does not show that such a file was created in it, and threads with
- *     descriptors or a working directory of their own, since those of the first thread are measured.
+ *     descriptors or a working directory of their own, since those of one thread are measured.
  *   launcher clean root=DIR uid=N
  *     Empties DIR/tmp as user N.
  *   launcher end uid=N
@@ -386,27 +386,44 @@ static void add_unnamed(struct usage *usage, int directory, const char *name) {
   usage->bytes += (unsigned long long)info.st_blocks * 512;
 }
 
-/* Measures deleted files that a process has open or mapped, and deleted directories that it has open or works in. */
-static void measure_unnamed(void *context, int process, pid_t pid) {
-  struct usage *usage = context;
-  (void)pid;
-  add_unnamed(usage, process, "cwd");
-  int table = openat(process, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+/*
+ * Measures deleted files that a thread has open or mapped, and deleted directories that it has open or works in.
+ * Returns false if the thread has ended: it then has no mappings.
+ */
+static int measure_thread(struct usage *usage, int threads, const char *thread) {
+  int self = openat(threads, thread, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (self < 0) return 0;
+  int has_mappings = 0;
+  add_unnamed(usage, self, "cwd");
+  int table = openat(self, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR *directory = table < 0 ? NULL : fdopendir(table);
   for (struct dirent *entry; directory && (entry = readdir(directory));)
     add_unnamed(usage, dirfd(directory), entry->d_name);
   if (directory) closedir(directory);
 
-  int maps = openat(process, "maps", O_RDONLY | O_CLOEXEC);
+  int maps = openat(self, "maps", O_RDONLY | O_CLOEXEC);
   FILE *lines = maps < 0 ? NULL : fdopen(maps, "r");
   char *line = NULL;
   size_t capacity = 0;
   while (lines && getline(&line, &capacity, lines) > 0) {
     unsigned long long from, to;
+    has_mappings = 1;
     if (strstr(line, " (deleted)") && sscanf(line, "%llx-%llx", &from, &to) == 2) usage->bytes += to - from;
   }
   free(line);
   if (lines) fclose(lines);
+  close(self);
+  return has_mappings;
+}
+
+/* Measures one thread, since all share their files. The main thread may have ended before others. */
+static void measure_unnamed(void *context, int process, pid_t pid) {
+  (void)pid;
+  int table = openat(process, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *directory = table < 0 ? NULL : fdopendir(table);
+  for (struct dirent *entry; directory && (entry = readdir(directory));)
+    if (*entry->d_name != '.' && measure_thread(context, dirfd(directory), entry->d_name)) break;
+  if (directory) closedir(directory);
 }
 
 /* Returns false if /tmp is too deep to be read. */

@@ -3,6 +3,7 @@ import { readdirSync, statSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
 import { tempDir } from '@wellspring/testing/temp-dir';
+import { compileAddon } from '../../attacks/native-addon.fixture.ts';
 import { provideLauncher } from '../../tiers/compile-launcher.ts';
 import { JAILS, openJail } from '../jail.fixture.ts';
 import { jsonLines } from '../jailed/lines.ts';
@@ -10,7 +11,7 @@ import { openCanary } from '../registry.fixture.ts';
 
 /** Runs these statements instead of the program that starts the package manager. */
 const program = (body: string) => `
-import fs from 'node:fs'; import net from 'node:net'; import dgram from 'node:dgram';
+import fs from 'node:fs'; import os from 'node:os'; import net from 'node:net'; import dgram from 'node:dgram';
 import { spawn } from 'node:child_process';
 const request = JSON.parse(fs.readFileSync(0, 'utf8'));
 const answer = (value) => process.stdout.write(JSON.stringify(value) + '\\n');
@@ -46,6 +47,22 @@ const child = spawn(process.execPath, ['-e', \`
   for (let n = 0; n < 12; n++) { const fd = fs.openSync('/tmp/x', 'w'); fs.unlinkSync('/tmp/x'); fs.writeSync(fd, much); }
   for (;;);\`], { stdio });
 await outcome(child, 'exit');`);
+
+/** The body of `calling`: a thread fills deleted files after the main thread has ended. */
+const FILL_WITHOUT_MAIN_THREAD = `
+const { Worker } = await import('node:worker_threads');
+const ended = new Int32Array(new SharedArrayBuffer(4));
+const worker = new Worker(\`
+  const fs = require('node:fs'); const much = Buffer.alloc(64e6, 1);
+  const { ended } = require('node:worker_threads').workerData;
+  require('node:worker_threads').parentPort.postMessage('ready');
+  Atomics.wait(ended, 0, 0);
+  for (let n = 0; n < 12; n++) { const fd = fs.openSync('/tmp/x', 'w'); fs.unlinkSync('/tmp/x'); fs.writeSync(fd, much); }
+  for (;;);\`, { eval: true, workerData: { ended } });
+await outcome(worker, 'message');
+ended[0] = 1;
+Atomics.notify(ended, 0);
+call(event.exit, 0);`;
 
 const usesUser = (uid: number) =>
   readdirSync('/proc')
@@ -124,6 +141,17 @@ const usesUser = (uid: number) =>
     test('is killed if files of its processes exceed the limit of its directory', async () => {
       await using jail = await start(FILL);
       jail.child.stdin.end('{}');
+      await eventually(() => jail.child.exitCode !== null, { ms: 30_000 });
+      await jail.end();
+      expect(jail.isFull()).toBe(true);
+    }, 60_000);
+
+    test('is killed if its files exceed the limit while its main thread has ended', async () => {
+      const addon = compileAddon();
+      const { body, event } = addon.calling(FILL_WITHOUT_MAIN_THREAD);
+      addon.remove();
+      await using jail = await start(program(`const event = request; ${body}`));
+      jail.child.stdin.end(JSON.stringify(event));
       await eventually(() => jail.child.exitCode !== null, { ms: 30_000 });
       await jail.end();
       expect(jail.isFull()).toBe(true);
