@@ -203,6 +203,16 @@ describe.each(TIERS)('code in tier %s', (tier) => {
       expect(values(outcome)).toEqual(['ok']);
     });
 
+    test('of the depth of an event is recorded with the place of the emit', async () => {
+      const outcome = await sandbox.runModule(
+        `export default {\n name: 'x',\n run() {\n  const deep = []; let at = deep; for (let i = 0; i < 300; i++) at.push((at = []));\n  this.$emit(deep);\n } }`,
+      );
+      const stack =
+        'EmitError: The event was not emitted: it is nested more than 256 levels deep.\n    at Object.run (/app/';
+      expect(outcome).toMatchObject({ ok: true, faults: [{ stack: expect.stringContaining(stack) }] });
+      expect(outcome.faults[0]!.stack).toMatch(/:5:8\)$/);
+    });
+
     test('of log lines continues without further lines', async () => {
       const outcome = await run(`for (let i = 0; i < 5000; i++) console.log(i); return 1`);
       expect(outcome.ok).toBe(true);

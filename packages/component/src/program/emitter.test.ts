@@ -27,6 +27,18 @@ describe('$emit', () => {
     expect(said.faults[0]!.message).toMatch(/not emitted: it cannot be serialised/);
   });
 
+  test.each([
+    ['a function', () => 1],
+    ['a symbol', Symbol('s')],
+    ['an object whose toJSON returns nothing', { toJSON() {} }],
+  ])('%s is a fault, not the event null', async (_, event) => {
+    await run((self) => self.$emit(event));
+    expect(payloads()).toEqual([]);
+    expect(said.faults).toMatchObject([
+      { name: 'EmitError', message: 'The event was not emitted: JSON cannot hold it.' },
+    ]);
+  });
+
   test('a name of more than 256 bytes, an id of more than 1 KB, events too large or too deep are faults', async () => {
     await run((self) => {
       self.$emit(1, { name: 'é'.repeat(129) });

@@ -4,23 +4,34 @@ import { systemClock } from '@wellspring/core/clock';
 import { isTooDeep, MAX_DEPTH } from '@wellspring/core/json-depth';
 import { truncateUtf8 } from '@wellspring/core/truncate';
 import type { ChildIO } from './program-types.ts';
+import { toThrown } from './thrown.ts';
 
 const SUMMARY_BYTES = 1024;
 
+const { captureStackTrace } = Error;
+
 /** `this.$emit`: serialises immediately, so later changes of the object do not affect the event. */
 export function createEmit(io: ChildIO): (event?: unknown, metadata?: unknown) => Promise<void> {
-  const fault = (message: string) => io.fault({ name: 'EmitError', message, stack: '' });
+  const fault = (message: string) => {
+    const error = Object.assign(new Error(message), { name: 'EmitError' });
+    // With the place in the code: a run may emit in many.
+    captureStackTrace(error, emit);
+    io.fault(toThrown(error));
+  };
 
-  return (event, metadata) => {
+  const emit = (event?: unknown, metadata?: unknown): Promise<void> => {
     const given = (typeof metadata === 'object' && metadata !== null ? metadata : {}) as Record<
       string,
       unknown
     >;
     const at = systemClock.now();
     try {
-      const payload = JSON.stringify(event) ?? 'null';
+      const json = JSON.stringify(event);
+      const payload = json ?? 'null';
       const name = given.name === undefined || given.name === null ? '' : String(given.name);
-      if (Buffer.byteLength(name) > LIMITS.eventName) {
+      if (json === undefined && event !== undefined) {
+        fault('The event was not emitted: JSON cannot hold it.');
+      } else if (Buffer.byteLength(name) > LIMITS.eventName) {
         fault(`The event was not emitted: its name has more than ${LIMITS.eventName} bytes.`);
       } else if (isReservedChannel(name)) {
         fault(`The event was not emitted: the channel ${name} is reserved.`);
@@ -49,6 +60,7 @@ export function createEmit(io: ChildIO): (event?: unknown, metadata?: unknown) =
     }
     return Promise.resolve();
   };
+  return emit;
 }
 
 function readId(id: unknown): string | number | null {

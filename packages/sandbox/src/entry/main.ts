@@ -119,7 +119,7 @@ const log = (line: LogLine) => sendJson(FRAME.log, { ...line, msg: line.msg.slic
 
 const program = createProgram({
   emit: ({ payload, ...head }) => send(FRAME.emit, stringify(head), payload),
-  fault: (error) => sendJson(FRAME.fault, error),
+  fault: (error) => sendJson(FRAME.fault, describeError(error)),
   log,
   respond(reply) {
     sendJson(FRAME.respond, reply);
