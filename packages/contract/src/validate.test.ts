@@ -5,7 +5,7 @@ import { endpoints } from './endpoints/all.ts';
 import { configureComponent } from './endpoints/components.ts';
 import { createSource, listMySources, updateSource } from './endpoints/sources.ts';
 import { createSubscription } from './endpoints/subscriptions.ts';
-import { recoverWebhook } from './endpoints/webhooks.ts';
+import { createWebhook, listWebhookDeliveries, recoverWebhook } from './endpoints/webhooks.ts';
 import { validateInput } from './validate.ts';
 
 const refusal = (call: () => unknown) => {
@@ -50,6 +50,20 @@ describe('a query', () => {
       { emitter_id: 'body', listener_id: 'l' },
     );
     expect(input).toEqual({ emitter_id: 'query', listener_id: 'l' });
+  });
+});
+
+test('the error of a choice names the values', () => {
+  const status = 'status must be one of pending, delivered, failed.';
+  expect(refusal(() => validateInput(listWebhookDeliveries.input, { status: 'lost' }, {}))).toMatchObject({
+    param: 'status',
+    message: status,
+  });
+  expect(
+    refusal(() => validateInput(createWebhook.input, {}, { url: 'u', payload_format: 'xml' })),
+  ).toMatchObject({
+    param: 'payload_format',
+    message: 'payload_format must be one of raw, envelope.',
   });
 });
 

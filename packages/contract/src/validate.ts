@@ -107,6 +107,12 @@ const KINDS: Record<string, string> = {
   array: 'an array',
 };
 
+/** The values of a choice of constants, each of which is an error of its own. */
+const allowedValues = (errors: ErrorObject[], { instancePath }: ErrorObject): unknown[] =>
+  errors
+    .filter((other) => other.keyword === 'const' && other.instancePath === instancePath)
+    .map(({ params }) => (params as { allowedValue: unknown }).allowedValue);
+
 /** One sentence for the first error, with the path of the field at fault. */
 function problemOf(errors: ErrorObject[] | null | undefined): Error {
   const error = errors?.[0];
@@ -132,6 +138,7 @@ function problemOf(errors: ErrorObject[] | null | undefined): Error {
         `${path} must be one of ${(params.allowedValues as unknown[]).join(', ')}.`,
       );
     case 'const':
+      return invalidParameter(path, `${path} must be one of ${allowedValues(errors, error).join(', ')}.`);
     case 'anyOf':
       return invalidParameter(path, `${path} has a value that is not allowed.`);
     default:

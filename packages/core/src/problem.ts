@@ -53,6 +53,12 @@ export const invalidComponent = (message: string, param?: string) =>
   problem(400, 'invalid_component', message, param);
 export const hookFailed = (message: string) => problem(400, 'hook_failed', message);
 export const configurationFailed = (message: string) => problem(400, 'configuration_failed', message);
+/** No parameter of a call says which component it is about. */
+export const missingComponent = () =>
+  missingParameter(
+    'component_id',
+    'One of component_id, component_code, component_url and key (of a published component) is required.',
+  );
 export const unauthorized = (message = 'A valid API key is required: Authorization: Bearer <key>.') =>
   problem(401, 'unauthorized', message, undefined, { 'www-authenticate': 'Bearer realm="wellspring"' });
 export const forbidden = (message: string, param?: string) => problem(403, 'forbidden', message, param);

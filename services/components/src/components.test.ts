@@ -35,6 +35,21 @@ describe('saving', () => {
     expect(await bed.store.collection(components).count()).toBe(0);
   });
 
+  test('without code, the error names the parameters of which one is needed', async () => {
+    await expect(bed.invoke('createComponent', {}, {})).rejects.toMatchObject({
+      code: 'missing_parameter',
+      param: 'component_code',
+      message: 'One of component_code and component_url is required.',
+    });
+    for (const name of ['configureComponent', 'listComponentProps', 'testComponent'] as const) {
+      await expect(bed.invoke(name, {}, { prop_name: 'item' })).rejects.toMatchObject({
+        code: 'missing_parameter',
+        param: 'component_id',
+        message: expect.stringMatching(/^One of component_id, component_code, component_url and key /),
+      });
+    }
+  });
+
   test('refused code names the parameter that contains or locates it', async () => {
     await using server = await startHttpServer((_req, res) => void res.end('export default {'));
     for (const input of [

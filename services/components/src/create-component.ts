@@ -10,7 +10,9 @@ import { saveUnpublished } from './resolve.ts';
 export const createComponentRoute = (context: ComponentsContext) =>
   route(createComponent, async ({ input, principal }) => {
     const { owner_id } = ownerFor(principal, input.org_id);
-    if (input.component_code == null && input.component_url == null) throw missingParameter('component_code');
+    if (input.component_code == null && input.component_url == null) {
+      throw missingParameter('component_code', 'One of component_code and component_url is required.');
+    }
     const component = await saveUnpublished(context, owner_id, input);
     await context.library.publish(component);
     return presentComponent(component);

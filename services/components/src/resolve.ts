@@ -3,7 +3,7 @@ import type { ComponentCode } from '@wellspring/contract/definition';
 import {
   invalidComponent,
   invalidParameter,
-  missingParameter,
+  missingComponent,
   notFound,
   Problem,
 } from '@wellspring/core/problem';
@@ -83,7 +83,7 @@ async function findSaved(
     if (!component) throw notFound('component', wanted);
     return component;
   }
-  if (component_url == null) throw missingParameter('component_id');
+  if (component_url == null) throw missingComponent();
   return undefined;
 }
 

@@ -1,6 +1,6 @@
 import { createSource } from '@wellspring/contract/endpoints/sources';
 import { newId } from '@wellspring/core/ids';
-import { missingParameter } from '@wellspring/core/problem';
+import { missingComponent } from '@wellspring/core/problem';
 import { route } from '@wellspring/http/bind';
 import { ownerFor } from '@wellspring/http/principal';
 import type { SourcesContext } from './context.ts';
@@ -8,13 +8,10 @@ import { deploySource } from './deploy-source.ts';
 import { namesComponent, newDeployment, readersFor, resolveComponent } from './deployment.ts';
 import { checkName } from './name.ts';
 
-const NO_COMPONENT =
-  'One of component_id, component_code, component_url and key (of a published component) is required.';
-
 export const createSourceRoute = (context: SourcesContext) =>
   route(createSource, async ({ input, principal }) => {
     const { owner_id, user_id } = ownerFor(principal, input.org_id);
-    if (!namesComponent(input)) throw missingParameter('component_id', NO_COMPONENT);
+    if (!namesComponent(input)) throw missingComponent();
     const name = input.name == null ? undefined : checkName(input.name);
     const readers = readersFor(principal, owner_id);
     const component = await resolveComponent(context.deps, readers, owner_id, input, 'source');
