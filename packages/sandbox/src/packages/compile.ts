@@ -1,7 +1,7 @@
 import type { ComponentCode } from '@wellspring/contract/definition';
 import { invalidComponent } from '@wellspring/core/problem';
 import type { Compiled } from './bundle-code.ts';
-import type { Jail, Jailed } from './jail/jail.ts';
+import { JAIL_LIMITS, type Jail, type Jailed } from './jail/jail.ts';
 import { jsonLines } from './jailed/lines.ts';
 import { aliasOf, parseSpecifier } from './specifier.ts';
 
@@ -22,8 +22,11 @@ const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 const MAX_COMPILED = 24 * 1024 * 1024;
 /** An idle compiler process is ended after this time. */
 const IDLE_MS = 60_000;
-/** A process that has worked for longer is not kept: its processor time and memory are limited. */
-const MAX_WORK_MS = 10_000;
+/**
+ * A process that has worked for longer is not kept, so that each compilation may use the rest of its processor time
+ * (JAIL_LIMITS.cpuSeconds). Elapsed time, which is more than processor time on a loaded machine.
+ */
+const MAX_WORK_MS = JAIL_LIMITS.cpuSeconds * 1000 - 2 * COMPILE_MS;
 /** Idle processes; those beyond are ended, the least recently used first. */
 const MAX_IDLE = 4;
 
