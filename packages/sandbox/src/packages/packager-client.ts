@@ -102,6 +102,8 @@ export function createPackagerClient(
 
   /** An idle process does not keep the platform alive. */
   function becomeIdle(running: Running): void {
+    // It answers as its deadline ends.
+    if (running.child.killed) return;
     running.child.unref();
     running.child.channel?.unref();
     if (running !== common) idle.push(running);
