@@ -125,7 +125,7 @@ export function createChild({ spawned, tier, directory, clock, turns, parser, bl
     if (message.type === 'ready') becomeReady();
     else if (message.type === 'spoiled') {
       spoiled = true;
-      if (!call) kill('aborted', 'An error escaped from the code.');
+      if (!call) kill('crash', 'An error escaped from the code.');
     } else if (message.type === 'end') {
       // The child's program sends one end per call: one of the two was forged.
       if (call) end(message.end);
@@ -143,7 +143,7 @@ export function createChild({ spawned, tier, directory, clock, turns, parser, bl
     if (spoiled) usable = false;
     if (ok) finish({ ok: true, ...times, ...answer });
     else finish({ ok: false, ...times, error: error!, reason: reason ?? 'thrown' });
-    if (spoiled) kill('aborted', 'An error escaped from the code.');
+    if (spoiled) kill('crash', 'An error escaped from the code.');
   }
 
   /** Stops the process until there is room for its output: code may spin in its writes meanwhile. */
@@ -204,7 +204,8 @@ export function createChild({ spawned, tier, directory, clock, turns, parser, bl
     timeout.close();
     const cpuMs = usage.takeCpuMs(0);
     usage.close();
-    return { cpuMs, endedProcesses: isEndCounted ? 0 : 1 } as const;
+    const isFault = killed?.reason !== 'aborted';
+    return { cpuMs, endedProcesses: isEndCounted ? 0 : 1, isFault } as const;
   });
 
   async function checkUsage(isQuick: boolean): Promise<void> {

@@ -58,7 +58,12 @@ export interface Child {
   readonly memoryBytes: number | undefined;
   /** Kills the process for a reason outside of its code; the current call fails with this reason. */
   kill(reason: Reason, message: string): void;
-  ended: Promise<IdleUsage>;
+  ended: Promise<ChildEnd>;
+}
+
+export interface ChildEnd extends IdleUsage {
+  /** Its code made it end, or exceeded a limit. */
+  isFault: boolean;
 }
 
 /** A call that has not ended. */

@@ -21,6 +21,8 @@ export interface ProcessorShares {
   add(process: SharedProcess): void;
   /** The number of processors that each owner may use: half of them while several owners have calls. */
   perOwner(): number;
+  /** Whether several owners have calls. */
+  readonly areShared: boolean;
   /** It is frozen or has ended. */
   remove(process: SharedProcess): void;
   close(): void;
@@ -168,6 +170,9 @@ export function createProcessorShares({
       });
     },
     perOwner: () => (stopTicks ? maxRunning : processors),
+    get areShared() {
+      return stopTicks !== undefined;
+    },
     remove(process) {
       const owner = owners.get(process.owner);
       const member = owner?.members.get(process);

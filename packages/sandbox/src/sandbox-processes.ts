@@ -16,6 +16,7 @@ import type { CallOptions, Executor, Host, Result, Task } from './port.ts';
 import type { Files, ProcessDirectories } from './process-directories.ts';
 import { createProcessMemory, defaultMemoryBytes, outOfMemory } from './process-memory.ts';
 import { createProcessorShares } from './processor-shares.ts';
+import { createRestartDelays } from './restart-delays.ts';
 import { createFrame, createProcess, followChanges, type SandboxProcess } from './sandbox-process.ts';
 import type { Spawner } from './spawner/spawner.ts';
 import type { Tier } from './tiers/tier.ts';
@@ -94,6 +95,7 @@ export function createSandboxProcesses({
   const parser = createFrameParser();
   const blocks = createFrameBlocks();
   const shares = createProcessorShares({ processors });
+  const restarts = createRestartDelays({ isShared: () => shares.areShared, sleep: clock.sleep });
   const idle = createIdleProcesses({
     freezeAfterMs,
     onFrozen(child) {
@@ -137,13 +139,14 @@ export function createSandboxProcesses({
       // The pool reports a failed start.
       () => {},
     );
-    child.ended.then((usage) => {
+    child.ended.then(({ isFault, ...usage }) => {
       alive.delete(child);
       idle.remove(child);
       shares.remove(child);
       release();
-      const { ownerId = '' } = byChild.get(child) ?? {};
+      const { ownerId = '', key } = byChild.get(child) ?? {};
       memory.serve();
+      if (isFault && key !== undefined) restarts.failed(ownerId, key);
       if (ownerId !== '' && usage.cpuMs + usage.endedProcesses > 0) chargeIdle(ownerId, usage);
     });
     return { child, directory };
@@ -224,6 +227,7 @@ export function createSandboxProcesses({
       if (closed) throw new Error(CLOSED);
       const old = task.processKey === undefined ? undefined : processes.get(task.processKey);
       if (old) end(old);
+      if (task.processKey !== undefined) await restarts.wait(task.processKey);
       const release = await memory.admit(task.owner?.id ?? '');
       try {
         return await startWithCode(task);
@@ -279,6 +283,7 @@ export function createSandboxProcesses({
       idle.close();
       shares.close();
       memory.close();
+      restarts.close();
       pool.close();
       processes.clear();
       while (alive.size + starting.size > 0) {
