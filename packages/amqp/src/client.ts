@@ -24,6 +24,14 @@ export interface Amqp {
   openCallChannel(events: ChannelEvents): CallChannel;
   /** @param name for the log */
   openPublisher(name: string): Publisher;
+  /**
+   * Reserves a name in the vhost: declares a durable exchange that carries the value as its alternate exchange, the one
+   * argument of an exchange that RabbitMQ compares. Idempotent.
+   * @returns false if the name is reserved with another value
+   * @throws Error when the user lacks a permission
+   * @throws Unavailable when the broker does not answer within 2 seconds
+   */
+  reserve(name: string, value: string): Promise<boolean>;
   /** @throws Unavailable when the broker does not answer within 2 seconds, or blocks publishers */
   ping(): Promise<void>;
   /** Also closes all channels and publishers. */
@@ -42,7 +50,9 @@ export interface AmqpTarget {
   signal?: AbortSignal;
 }
 
-const PING_TIMEOUT_MS = 2_000;
+const REPLY_TIMEOUT_MS = 2_000;
+/** Reply codes: the user lacks a permission; the object exists with other arguments. */
+const [ACCESS_REFUSED, PRECONDITION_FAILED] = [403, 406];
 /** Default for tools and tests. */
 const UNCONFIRMED_BYTES = 32 * 1024 * 1024;
 
@@ -90,6 +100,23 @@ export async function openAmqp({
     return channel !== undefined && publishing.isUp;
   }
 
+  /** @returns false if it exists with another one; undefined without a connection */
+  async function declareExchange(name: string, alternateExchange: string): Promise<boolean | undefined> {
+    try {
+      const channel = await (await consuming.model())?.createChannel();
+      // The call fails, too.
+      channel?.on('error', () => {});
+      await channel?.assertExchange(name, 'fanout', { durable: true, alternateExchange });
+      await channel?.close();
+      return channel && true;
+    } catch (error) {
+      const { code, message } = error as Error & { code?: number };
+      if (code === PRECONDITION_FAILED) return false;
+      if (code === ACCESS_REFUSED) throw error;
+      throw new Unavailable(`RabbitMQ does not answer: ${message}`, { cause: error });
+    }
+  }
+
   return {
     get isUp() {
       return consuming.isUp && publishing.isUp;
@@ -111,11 +138,17 @@ export async function openAmqp({
           timeoutMs: publishTimeoutMs,
         }),
       ),
+    async reserve(name, value) {
+      const declared = await withTimeout(declareExchange(name, value), REPLY_TIMEOUT_MS);
+      if (declared === undefined) throw new Unavailable('RabbitMQ does not answer.');
+      return declared;
+    },
     async ping() {
       if (publishing.blocked)
         throw new Unavailable(`RabbitMQ blocks publishers: ${publishing.blocked.reason}`);
       const answered = answers().catch(() => false);
-      if (!(await withTimeout(answered, PING_TIMEOUT_MS))) throw new Unavailable('RabbitMQ does not answer.');
+      if (!(await withTimeout(answered, REPLY_TIMEOUT_MS)))
+        throw new Unavailable('RabbitMQ does not answer.');
     },
     async close() {
       await Promise.all([...opened.keys()].map((one) => one.close()));

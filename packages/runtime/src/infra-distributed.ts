@@ -12,9 +12,10 @@ import { createTokenBuckets } from '@wellspring/core/token-buckets';
 import { openMongo } from '@wellspring/mongodb/client';
 import { PARTITIONS_CHANGED } from '@wellspring/pubsub/port';
 import { createRedisPubSub } from '@wellspring/pubsub/redis';
+import { assertInstallation } from '@wellspring/queue/installation';
 import { createLeases } from '@wellspring/queue/leases';
 import { QUEUES } from '@wellspring/queue/port';
-import { assertLayout, createRabbitQueue } from '@wellspring/queue/rabbitmq';
+import { createRabbitQueue } from '@wellspring/queue/rabbitmq';
 import { openRedis } from '@wellspring/redis/client';
 import { createSharedBuckets } from '@wellspring/redis/token-buckets';
 import { lockDirectory } from '@wellspring/sqlite/lock';
@@ -35,8 +36,8 @@ interface Urls {
 /**
  * The adapters on RabbitMQ, Redis and MongoDB; waits for unreachable servers. The data directory contains only
  * caches.
- * @throws Error when a server refuses the credentials or is too old, the queues have another number of partitions, or
- * another process holds the data directory
+ * @throws Error when a server refuses the credentials or is too old, the queues have another number of partitions, the
+ * vhost of RabbitMQ belongs to another installation, or another process holds the data directory
  */
 export async function openDistributed(
   config: Pick<Config, 'dataDir' | 's3Url'> & Urls,
@@ -63,7 +64,9 @@ export async function openDistributed(
     const amqp = opened(await openAmqp({ url: config.amqpUrl, log, unconfirmed: memory.publishers }));
     const member = newSecret();
     const store = opened(createMongoStore(mongo, { clock }));
-    await untilAvailable({ mode: 'distributed', clock, log }, () => assertLayout(store, PARTITIONS));
+    await untilAvailable({ mode: 'distributed', clock, log }, () =>
+      assertInstallation({ store, amqp, partitions: PARTITIONS }),
+    );
     const pubsub = opened(await createRedisPubSub(redis, { log }));
     const leases = createLeases({
       store,

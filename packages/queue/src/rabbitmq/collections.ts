@@ -62,11 +62,13 @@ export const deadLetters: CollectionDefinition<DeadLetterRow> = {
   texts: ['payload'],
 };
 
-/** Settings that all processes on one store must share; a process with others does not start. */
+/** Shared by all processes on one store; a process with other settings does not start. */
 export interface LayoutRow {
   id: 'layout';
   /** Per queue. */
   partitions: number;
+  /** Id of the installation, which reserves its vhost. */
+  installation?: string;
 }
 
 export const layout: CollectionDefinition<LayoutRow> = { name: 'queue_layout', indexes: [] };

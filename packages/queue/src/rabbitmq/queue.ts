@@ -11,7 +11,7 @@ import { Unavailable } from '@wellspring/core/unavailable';
 import { withTimeout } from '@wellspring/core/with-timeout';
 import type { Store } from '@wellspring/store/port';
 import { type JobInput, QUEUES, type Queue, type QueueName } from '../port.ts';
-import { layout, overflow, purges } from './collections.ts';
+import { overflow, purges } from './collections.ts';
 import { createDeadLetters } from './dead-letters.ts';
 import type { Leases } from './leases.ts';
 import { toMessage } from './message.ts';
@@ -25,7 +25,7 @@ export interface RabbitQueueOptions {
   /** Assigns the partitions of a queue to processes. */
   leases: Leases;
   memory: Pick<Memory, 'runs' | 'emitted' | 'waiting'>;
-  /** Number of partitions of each queue; see `assertLayout`. */
+  /** Number of partitions of each queue; see installation.ts. */
   partitions: number;
   /** Prefix of queue names; default `wellspring.`. */
   prefix?: string;
@@ -45,21 +45,6 @@ const QUEUE = {
 const REDECLARE_DELAY_MS = 1_000;
 /** The broker may be restarting, or the platform has just started. */
 const DECLARE_TIMEOUT_MS = 10_000;
-
-/**
- * Stores the number of partitions at the first start. It cannot be changed: a key must not move to another partition
- * while it has waiting jobs. @throws Error when the configured number differs
- */
-export async function assertLayout(store: Store, partitions: number): Promise<void> {
-  const rows = store.collection(layout);
-  await rows.insertMany([{ id: 'layout', partitions }]);
-  const found = await rows.get('layout');
-  if (found && found.partitions !== partitions) {
-    throw new Error(
-      `The queues of this installation have ${found.partitions} partitions, not ${partitions}: restore the former setting.`,
-    );
-  }
-}
 
 /**
  * Each queue is partitioned into quorum queues `runs.0`, `runs.1`, …. A hash of the key selects the partition, and one
