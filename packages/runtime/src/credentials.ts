@@ -47,7 +47,7 @@ export function readKeys(
   };
 }
 
-/** Reads the key of the operator API from the data directory. @returns undefined if there is none */
+/** @returns the key of the operator API; undefined if the data directory has no key */
 export const readOperatorKey = (dataDir: string): string | undefined =>
   readCredentials(join(dataDir, 'credentials.json')).admin_key;
 

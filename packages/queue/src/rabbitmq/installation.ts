@@ -26,15 +26,17 @@ export async function assertInstallation({
 }: InstallationOptions): Promise<void> {
   const rows = store.collection(layout);
   await rows.insertMany([{ id: 'layout', partitions, installation: newSecret() }]);
+  let row = await rows.get('layout');
   // The row of an earlier version has no id.
-  const found = await modify(rows, 'layout', (row) => ({ installation: newSecret(), ...row }));
-  if (found!.partitions !== partitions) {
+  if (!row?.installation)
+    row = await modify(rows, 'layout', (old) => ({ installation: newSecret(), ...old }));
+  if (row!.partitions !== partitions) {
     throw new Error(
-      `The queues of this installation have ${found!.partitions} partitions, not ${partitions}: restore the former setting.`,
+      `The queues of this installation have ${row!.partitions} partitions, not ${partitions}: restore the former setting.`,
     );
   }
   const name = `${prefix}installation`;
-  if (!(await amqp.reserve(name, `${prefix}${found!.installation}`))) {
+  if (!(await amqp.reserve(name, `${prefix}${row!.installation}`))) {
     throw new Error(
       `The vhost of RabbitMQ belongs to another installation, whose data are in another database of MongoDB: use a vhost of its own. If the other installation no longer exists, delete and recreate the vhost, or delete the exchange ${name} to take over its messages.`,
     );
