@@ -31,10 +31,10 @@ export function retryDelay(tries: number, random: number, retryAfterMs?: number)
   return Math.round(Math.max(spread, Math.min(retryAfterMs ?? 0, MAX_RETRY_AFTER)));
 }
 
-/** `Retry-After` in ms, from seconds or an HTTP date; undefined when it is malformed. */
+/** `Retry-After` in ms, from seconds (at most 24 h) or an HTTP date; undefined when it is malformed. */
 export function parseRetryAfter(value: string | undefined, now: number): number | undefined {
   if (value === undefined) return undefined;
-  if (/^\d{1,9}$/.test(value.trim())) return Number(value) * SECOND;
+  if (/^\d+$/.test(value.trim())) return Math.min(Number(value) * SECOND, MAX_RETRY_AFTER);
   // Date.parse accepts `1.5`, too; an HTTP date starts with a day of the week.
   const date = /^\s*[A-Za-z]{3,9},? /.test(value) ? Date.parse(value) : Number.NaN;
   return Number.isNaN(date) ? undefined : Math.max(0, date - now);
