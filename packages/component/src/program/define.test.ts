@@ -48,6 +48,9 @@ describe('readDefinition', () => {
     [{ key: 7 }, /key of the component/],
     [{ version: '1'.repeat(257) }, /version of the component has more than 256/],
     [{ dedupe: 'latest' }, /dedupe has to be/],
+    [{ hooks: 5 }, /hooks has to be an object/],
+    [{ hooks: { activate: 'no' } }, /The hook activate has to be a function/],
+    [{ methods: [] }, /methods has to be an object/],
     [{ props: [] }, /props has to be an object/],
     [{ props: { a: 5 } }, /The prop a has to be/],
     [{ props: { a: {} } }, /The prop a needs a type/],
@@ -56,8 +59,8 @@ describe('readDefinition', () => {
     expect(() => readDefinition(component(fields))).toThrow(message);
   });
 
-  test('hooks are those that are functions', () => {
-    const hooks = { deploy() {}, activate: 'no', deactivate: async () => {}, other() {} };
+  test('hooks are the known ones that are given', () => {
+    const hooks = { deploy() {}, activate: undefined, deactivate: async () => {}, other: 'no' };
     expect(readDefinition(component({ hooks })).hooks).toEqual(['deploy', 'deactivate']);
   });
 });

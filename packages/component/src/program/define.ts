@@ -24,7 +24,7 @@ export function readDefinition(exported: unknown): Definition {
       'The code does not define a component: it has to export an object (export default or module.exports).',
     );
   }
-  const { name, type = 'source', key, version, description, run, hooks, dedupe, additionalProps } = exported;
+  const { name, type = 'source', key, version, description, run, dedupe, additionalProps } = exported;
   if (typeof name !== 'string' || name.trim() === '')
     throw new Error('The component needs a name, a text that is not empty.');
   if (name.length > MAX_NAME_CHARS)
@@ -43,6 +43,7 @@ export function readDefinition(exported: unknown): Definition {
   if (dedupe !== undefined && dedupe !== null && !DEDUPE_STRATEGIES.includes(dedupe as DedupeStrategy)) {
     throw new Error(`dedupe has to be unique, greatest or last, not ${String(dedupe)}.`);
   }
+  if (!isFields(exported.methods ?? {})) throw new Error('methods has to be an object.');
   const definition: Definition = {
     name,
     key: (key as string | undefined) ?? null,
@@ -50,13 +51,23 @@ export function readDefinition(exported: unknown): Definition {
     type: known,
     description: typeof description === 'string' ? description : null,
     props: readProps(exported.props),
-    hooks: isFields(hooks) ? HOOKS.filter((hook) => typeof hooks[hook] === 'function') : [],
+    hooks: readHooks(exported.hooks ?? {}),
     dedupe: (dedupe as DedupeStrategy | undefined) ?? null,
     has_run: typeof run === 'function',
     additional_props: typeof additionalProps === 'function',
   };
   assertSize(definition);
   return definition;
+}
+
+function readHooks(hooks: unknown): Definition['hooks'] {
+  if (!isFields(hooks)) throw new Error('hooks has to be an object.');
+  return HOOKS.filter((name) => {
+    const hook = hooks[name] ?? undefined;
+    if (hook !== undefined && typeof hook !== 'function')
+      throw new Error(`The hook ${name} has to be a function.`);
+    return hook !== undefined;
+  });
 }
 
 /** @throws Error when the description of a component is larger than the platform stores */

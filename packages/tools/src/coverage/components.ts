@@ -130,7 +130,7 @@ export const DEFINITION: Section = {
     },
     {
       rule: '`hooks` are functions `deploy`, `activate` and `deactivate`',
-      shownBy: in_.define('readDefinition › hooks are those that are functions'),
+      shownBy: in_.define('readDefinition › hooks are the known ones that are given'),
     },
     {
       rule: 'Unknown strategies, types and malformed fields are refused',
