@@ -38,15 +38,16 @@ export async function main(
   }
   const unknown = flags.find((flag) => flag !== '--check-config' && flag !== '--print-config');
   if (unknown) return fail(`Unknown argument ${unknown}. ${USAGE}`);
+  const unknownOnes = unknownVariables();
   let config: Config;
   try {
     config = readConfig({ services });
   } catch (error) {
-    if (error instanceof ConfigError) return fail(error.message, flags.length > 0 ? 1 : EXIT_CONFIG);
-    throw error;
+    if (!(error instanceof ConfigError)) throw error;
+    const { message } = new ConfigError([...error.faults, ...unknownOnes]);
+    return fail(message, flags.length > 0 ? 1 : EXIT_CONFIG);
   }
   if (flags.includes('--print-config')) return say(printConfig(config));
-  const unknownOnes = unknownVariables();
   if (flags.includes('--check-config')) {
     return unknownOnes.length > 0
       ? fail(new ConfigError(unknownOnes).message)

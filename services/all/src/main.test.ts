@@ -70,6 +70,9 @@ test('the configuration can be checked and printed, without its secrets', async 
     stderr:
       'The configuration is not valid:\n  WELLSPRING_PROT is not a variable of Wellspring; did you mean WELLSPRING_PORT?\n',
   });
+  expect((await run(['--check-config'], { WELLSPRING_PORT: 'x', WELLSPRING_MONGO_URL: 'x' })).stderr).toMatch(
+    /WELLSPRING_PORT .*\n {2}WELLSPRING_MONGO_URL is not .* did you mean WELLSPRING_MONGODB_URL\?/,
+  );
   const { code, stdout } = await run(['--print-config']);
   expect(code).toBe(0);
   expect(stdout).toContain(`WELLSPRING_PORT=${env.WELLSPRING_PORT}\n`);
