@@ -3,6 +3,11 @@ export class Unavailable extends Error {
   override readonly name: string = 'Unavailable';
 }
 
+/** A server refuses an operation that the platform's account on it has no right to; an operator can grant the right. */
+export class AccessDenied extends Unavailable {
+  override readonly name = 'AccessDenied';
+}
+
 /** Errors of a full or failing disk, a quota, a read-only file system. */
 const DISK_ERRORS = new Set(['ENOSPC', 'EDQUOT', 'EROFS', 'EIO', 'EFBIG', 'EMFILE', 'ENFILE']);
 

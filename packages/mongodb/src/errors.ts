@@ -1,4 +1,4 @@
-import { Unavailable } from '@wellspring/core/unavailable';
+import { AccessDenied, Unavailable } from '@wellspring/core/unavailable';
 import {
   MongoBulkWriteError,
   MongoNetworkError,
@@ -58,8 +58,8 @@ function isTransient(error: unknown): boolean {
 }
 
 /**
- * Translates transient errors to Unavailable. A write that fails with Unavailable may have been executed. The error of a
- * user without the right says which right is missing.
+ * Translates transient errors to Unavailable. A write that fails with Unavailable may have been executed. The missing
+ * right of a user becomes AccessDenied, whose message says which role it needs.
  */
 export async function translateErrors<T>(work: Promise<T>): Promise<T> {
   try {
@@ -68,7 +68,7 @@ export async function translateErrors<T>(work: Promise<T>): Promise<T> {
     if (error instanceof MongoServerError && error.code === UNAUTHORIZED) {
       // Without the text of the command, which has values.
       const reason = error.message.replace(/ \{.*$/s, '');
-      throw new Error(
+      throw new AccessDenied(
         `MongoDB refuses an operation: ${reason}. The user in the URL needs the role readWrite on its database.`,
         { cause: error },
       );
@@ -78,14 +78,17 @@ export async function translateErrors<T>(work: Promise<T>): Promise<T> {
   }
 }
 
-/** Whether the error, or its cause, says that the server has no room for writes. */
-export function isNoRoom(error: unknown): boolean {
+/** Whether the error, or its cause, says that the server takes no writes: it has no room, or the user has no right. */
+export function refusesWrites(error: unknown): boolean {
   const { code, writeErrors, cause } = (error ?? {}) as Record<string, unknown>;
   const codes = [
     code,
     ...[(writeErrors as { code?: number }[] | undefined) ?? []].flat().map((one) => one.code),
   ];
-  return codes.some((one) => NO_ROOM.includes(Number(one))) || (cause !== undefined && isNoRoom(cause));
+  return (
+    codes.some((one) => [...NO_ROOM, UNAUTHORIZED].includes(Number(one))) ||
+    (cause !== undefined && refusesWrites(cause))
+  );
 }
 
 /** A refused write of a batch. */

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { Unavailable } from '@wellspring/core/unavailable';
+import { AccessDenied, Unavailable } from '@wellspring/core/unavailable';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
 import { listLog } from '@wellspring/testing/list-log';
 import { untilAvailable } from './until-available.ts';
@@ -18,10 +18,13 @@ test('work of the start is repeated while a server does not answer, with a line 
   expect(lines).toEqual(['process.waiting', 'process.waiting']);
 });
 
-test('another error ends the start', async () => {
+test.each([
+  ['another error', Error],
+  ['a missing right', AccessDenied],
+])('%s ends the start', async (_, Refusal) => {
   const { log } = listLog();
   const refused = async () => {
-    throw new Error('refused');
+    throw new Refusal('refused');
   };
   const how = { mode: 'distributed' as const, clock: createFakeClock(), log };
   await expect(untilAvailable(how, refused)).rejects.toThrow('refused');

@@ -113,7 +113,7 @@ export interface Store {
   commitRun(commit: RunCommit): Promise<boolean>;
   /** True if `commitRun` publishes its message in the same transaction, so that there are no outbox rows. */
   readonly publishesCommits: boolean;
-  /** Resolves when the database answers and, after a write that failed because of a full disk or a quota, takes writes again. */
+  /** Resolves when the database answers and, after a write that failed because of a full disk, a quota or a missing right, takes writes again. */
   ping(): Promise<void>;
   close(): Promise<void>;
 }

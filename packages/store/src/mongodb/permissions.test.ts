@@ -2,6 +2,7 @@ import { expect, test } from '@jest/globals';
 import { createGridFsBlob } from '@wellspring/blob/gridfs';
 import { systemClock } from '@wellspring/core/clock';
 import { silentLog } from '@wellspring/core/log';
+import { Unavailable } from '@wellspring/core/unavailable';
 import { type Mongo, openMongo } from '@wellspring/mongodb/client';
 import { closeAfterEach, forSuite } from '@wellspring/testing/lifetimes';
 import { startMongo } from '@wellspring/testing/servers/mongodb';
@@ -51,7 +52,8 @@ await withPrograms(['mongodb'], () => {
     const store = async (user: string) =>
       createMongoStore(await open(user, 'secret', 'own'), { clock: systemClock });
     const row = { id: 'root_key', sealed: 'a secret' } as const;
-    const expected = /^Error: MongoDB refuses an operation: not authorized on own .*the role readWrite/;
+    const expected =
+      /^AccessDenied: MongoDB refuses an operation: not authorized on own .*the role readWrite/;
     for (const work of [
       (await store('nobody')).collection(installation).list(),
       (await store('reader')).collection(installation).insertMany([row]),
@@ -60,5 +62,23 @@ await withPrograms(['mongodb'], () => {
       expect(failure).toMatch(expected);
       expect(failure).not.toMatch('{');
     }
+  });
+
+  test('a right that is revoked while running makes the store unavailable until it is granted again', async () => {
+    const root = await open(ROOT.user, ROOT.password, 'admin');
+    await root.db.command({ createUser: 'revoked', pwd: 'secret', roles: ['readWrite'] });
+    const store = createMongoStore(await open('revoked', 'secret', 'own'), { clock: systemClock });
+    expect(await store.commitRun(run('dc_2', 0, [1]))).toBe(true);
+
+    await root.db.command({ revokeRolesFromUser: 'revoked', roles: ['readWrite'] });
+    await expect(store.commitRun(run('dc_2', 1, [2]))).rejects.toBeInstanceOf(Unavailable);
+    await expect(store.collection(events).list()).rejects.toBeInstanceOf(Unavailable);
+    await expect(store.ping()).rejects.toBeInstanceOf(Unavailable);
+
+    await root.db.command({ grantRolesToUser: 'revoked', roles: ['readWrite'] });
+    await store.ping();
+    expect(await store.commitRun(run('dc_2', 1, [2]))).toBe(true);
+    expect(await store.collection(events).count({ partition: 'dc_2/events' })).toBe(2);
+    await store.close();
   });
 });

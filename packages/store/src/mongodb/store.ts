@@ -1,6 +1,6 @@
 import type { Clock } from '@wellspring/core/clock';
 import { Binary, type Document, type Mongo } from '@wellspring/mongodb/client';
-import { isNoRoom, translateErrors } from '@wellspring/mongodb/errors';
+import { refusesWrites, translateErrors } from '@wellspring/mongodb/errors';
 import { events, logs } from '../collections/events.ts';
 import { type OutboxRow, outbox } from '../collections/outbox.ts';
 import { revisions } from '../collections/revisions.ts';
@@ -13,15 +13,15 @@ import { dropStaleIndexes } from './indexes.ts';
 import { createPendingRows, type StoredState } from './pending-rows.ts';
 import { createCodec, decodeString, encodeString } from './row.ts';
 
-/** Written to see whether there is room again. */
+/** Written to see whether writes are taken again. */
 const PROBE_BYTES = 1024 * 1024;
 
 /** A store in MongoDB. Needs updates, unique indexes and bulk writes, no transactions. Closing leaves the connection open. */
 export function createMongoStore({ db, ping }: Mongo, { clock }: { clock: Clock }): Store {
   const collections = new Map<string, Collection<never>>();
   const pending = createPendingRows(db, clock);
-  /** A commit failed for lack of room, and the probe has not been written since. */
-  let isFull = false;
+  /** A commit failed for lack of room or of the right to write, and the probe has not been written since. */
+  let isRefusing = false;
   const commits = createCommits(db, pending, clock.now);
 
   function make<T extends Row>(definition: CollectionDefinition<T>): Collection<T> {
@@ -87,17 +87,17 @@ export function createMongoStore({ db, ping }: Mongo, { clock }: { clock: Clock 
       try {
         return await commits.commitRun(commit);
       } catch (error) {
-        isFull ||= isNoRoom(error);
+        isRefusing ||= refusesWrites(error);
         throw error;
       }
     },
     dropStaleIndexes: (definition) => dropStaleIndexes(db.collection(definition.name), definition),
     async ping() {
       await ping();
-      if (!isFull) return;
+      if (!isRefusing) return;
       const row = { bytes: new Binary(Buffer.alloc(PROBE_BYTES)) };
       await translateErrors(db.collection<Document>('probe').replaceOne({}, row, { upsert: true }));
-      isFull = false;
+      isRefusing = false;
     },
     close: pending.close,
   };
