@@ -4,6 +4,8 @@ import { setTimeout } from 'node:timers/promises';
 const PIECE = 256;
 /** A request takes about ten turns of the event loop; without pauses each of them would wait for a piece. */
 const PAUSE_MS = 2;
+/** Added to the pause between steps on a text, since a step takes about as long: a request is delayed by one of them. */
+const PAUSE_MS_PER_MB = 2;
 const PART_CHARS = 64 * 1024;
 
 /**
@@ -39,7 +41,7 @@ export async function joinInPieces(texts: Iterable<string>): Promise<string> {
 
 /** Pauses between two steps on a text that is larger than a piece. @param size characters or bytes */
 export async function pauseIfLarge(size: number): Promise<void> {
-  if (size > PIECE * 1024) await setTimeout(PAUSE_MS);
+  if (size > PIECE * 1024) await setTimeout(PAUSE_MS + (PAUSE_MS_PER_MB * size) / 1024 ** 2);
 }
 
 /** Works on a text in order, in parts of about 64 KB, with the pauses of `inPieces`. */

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { type Hold, UNLIMITED } from '@wellspring/core/byte-budget';
+import { inPieces } from '@wellspring/core/in-pieces';
 
 /** The body exceeds its limit. */
 export class BodyTooLarge extends Error {
@@ -74,8 +75,23 @@ function read(req: IncomingMessage, limit: number, hold: Hold): Promise<Buffer> 
         else chunks.push(chunk);
       }
     });
-    req.on('end', () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)));
+    req.on('end', () => {
+      req.off('error', left).off('close', left);
+      resolve(chunks.length === 1 ? chunks[0]! : joined(chunks, size));
+    });
     req.on('error', left);
     req.on('close', left);
   });
+}
+
+/** Joins chunks with pauses, so that other work goes on: fresh memory for megabytes is slow to write. */
+async function joined(chunks: readonly Buffer[], size: number): Promise<Buffer> {
+  const bytes = Buffer.allocUnsafeSlow(size);
+  let end = 0;
+  await inPieces(chunks, (chunk) => {
+    bytes.set(chunk, end);
+    end += chunk.length;
+    return chunk.length;
+  });
+  return bytes;
 }

@@ -13,6 +13,7 @@ import { type ComponentRow, components } from '@wellspring/store/collections/com
 import { findEmitter, isWorkflowId } from '@wellspring/store/collections/emitters';
 import { deployments } from '@wellspring/store/collections/sources';
 import { members } from '@wellspring/store/collections/users';
+import { charsOfPacked } from '@wellspring/store/packed-text';
 import type { ListOptions } from '@wellspring/store/port';
 import type { ComponentsContext } from './context.ts';
 import { presentComponent } from './present.ts';
@@ -36,7 +37,7 @@ export function ownComponentRoutes({ deps }: ComponentsContext): Route[] {
     const page = await listLarge(readable, { owner_id }, input, {
       hold,
       read: ({ id }) => rows.get(id),
-      bytesOf: ({ code, modules }) => code.length + modules.length,
+      bytesOf: ({ code, modules }) => charsOfPacked(code) + modules.length,
     });
     const data = [];
     for (const row of page.data) data.push(await presentComponent(row));

@@ -1,5 +1,6 @@
 import { jsonTextOf } from '@wellspring/core/json-text';
 import type { ComponentRow } from '@wellspring/store/collections/components';
+import { unpackText } from '@wellspring/store/packed-text';
 
 /** A component as the API shows it. */
 export const presentComponent = async ({
@@ -13,7 +14,7 @@ export const presentComponent = async ({
 }: ComponentRow) => ({
   id,
   // Up to megabytes.
-  code: (await jsonTextOf(code)) as unknown as string,
+  code: (await jsonTextOf(await unpackText(code))) as unknown as string,
   code_hash,
   name: definition.name,
   key: definition.key,

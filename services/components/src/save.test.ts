@@ -2,6 +2,8 @@ import { expect, test } from '@jest/globals';
 import { CALLS, type PrepareCall } from '@wellspring/contract/calls';
 import { systemClock } from '@wellspring/core/clock';
 import { invalidComponent } from '@wellspring/core/problem';
+import { bundles, REGISTRY } from '@wellspring/store/collections/components';
+import { unpackText } from '@wellspring/store/packed-text';
 import { eventually } from '@wellspring/testing/eventually';
 import { closeAfterEach } from '@wellspring/testing/lifetimes';
 import { openPorts } from '@wellspring/testing/service-harness';
@@ -23,7 +25,7 @@ function openLibrary(evaluate: (message: PrepareCall['message']) => Promise<unkn
     },
     new AbortController().signal,
   );
-  return { library: createLibrary({ ...ports, clock: systemClock }), evaluated };
+  return { library: createLibrary({ ...ports, clock: systemClock }), evaluated, store: ports.store };
 }
 
 test('an owner neither waits for the compilation of another one nor gets its failure', async () => {
@@ -57,4 +59,14 @@ test('a definition counts the memory that its values take', async () => {
   const { library, evaluated } = openLibrary(async () => ({ props }));
   for (const code of ['a', 'b', 'c', 'c', 'a']) await library.compile({ code }, 'u_1');
   expect(evaluated).toEqual(['u_1 a', 'u_1 b', 'u_1 c', 'u_1 a']);
+});
+
+test('long code and its bundle are stored compressed, and read unchanged', async () => {
+  const { library, store } = openLibrary(async () => ({ key: null }));
+  const code = `// ${'long '.repeat(100_000)}`;
+  const saved = await library.save(REGISTRY, await library.prepare({ code }, REGISTRY), null);
+  const bundle = (await store.collection(bundles).get(saved.bundle_id))!;
+  expect(saved.code.length + bundle.content.length).toBeLessThan(2_000);
+  expect(await unpackText(saved.code)).toBe(code);
+  expect(JSON.parse(await unpackText(bundle.content))).toMatchObject({ code });
 });

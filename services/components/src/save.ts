@@ -15,6 +15,7 @@ import {
   REGISTRY,
 } from '@wellspring/store/collections/components';
 import { insertNew } from '@wellspring/store/insert-new';
+import { packText } from '@wellspring/store/packed-text';
 import { ConflictError } from '@wellspring/store/port';
 
 /** Characters of compiled code that is kept in memory: a bundle may have 24 million. */
@@ -110,7 +111,9 @@ export function createLibrary({ store, call, clock }: Pick<Deps, 'store' | 'call
       const id = compiled.bundle_id;
       // Clears the mark of an unused bundle, so that it is not removed.
       if (bundle && !(await bundleRows.patch(id, { unused_since: null })))
-        await bundleRows.insertMany([{ id, content: await contentOf(bundle), unused_since: null }]);
+        await bundleRows.insertMany([
+          { id, content: await packText(await contentOf(bundle)), unused_since: null },
+        ]);
       return { source, ...compiled };
     },
 
@@ -127,12 +130,14 @@ export function createLibrary({ store, call, clock }: Pick<Deps, 'store' | 'call
       const before = await findMine();
       if (before) return before;
       const code_hash = isSingleFile(source) ? content_hash : await sha256(source.code);
+      const code = await packText(source.code);
+      const modules = source.modules ? await packText(JSON.stringify(source.modules)) : '';
       try {
         const row = await insertNew(componentRows, () => ({
           id: newId('sc'),
           ...mine,
-          code: source.code,
-          modules: source.modules ? JSON.stringify(source.modules) : '',
+          code,
+          modules,
           code_hash,
           bundle_id,
           definition,

@@ -3,6 +3,7 @@ import type { Bundle } from '@wellspring/contract/definition';
 import { bytesOfCode } from '@wellspring/contract/definition-rules';
 import { LIMITS } from '@wellspring/contract/limits';
 import { createFairPermits, withPermit } from '@wellspring/core/fair-permits';
+import { pauseIfLarge } from '@wellspring/core/in-pieces';
 import { createLargeTurns } from '@wellspring/core/large-turns';
 import { invalidComponent } from '@wellspring/core/problem';
 import type { Packager } from '../port.ts';
@@ -34,6 +35,8 @@ export function createPackager(client: PackagerClient): Packager & Packages {
       const compiled = await turns.run(ownerId, bytes, () =>
         withPermit(compilations, ownerId, () => client.compile({ code, ownerId })),
       );
+      // The answer was read in one step.
+      await pauseIfLarge(bytes);
       // Installs packages now, so that deployments do not wait and faults are reported immediately.
       const lockfile =
         Object.keys(compiled.packages).length === 0

@@ -8,8 +8,9 @@ export interface ComponentRow {
   id: string;
   /** A `u_` or `o_` id, or `registry`. */
   owner_id: string;
+  /** Packed, see packed-text.ts. */
   code: string;
-  /** JSON text: modules that the code imports from its own origin, by address; '' if none. */
+  /** Packed JSON text: modules that the code imports from its own origin, by address; '' if none. */
   modules: string;
   code_hash: string;
   /** sha256 of code and modules: one row per owner and content. */
@@ -66,7 +67,7 @@ export const registry: CollectionDefinition<RegistryRow> = {
 export interface BundleRow {
   /** sha256 of the content. */
   id: string;
-  /** JSON text of a Bundle (contract/definition). */
+  /** Packed JSON text of a Bundle (contract/definition). */
   content: string;
   /** Epoch ms at which it was first found unused by components and deployments; null: in use. */
   unused_since: number | null;
