@@ -43,7 +43,7 @@ export function readDefinition(exported: unknown): Definition {
   if (dedupe !== undefined && dedupe !== null && !DEDUPE_STRATEGIES.includes(dedupe as DedupeStrategy)) {
     throw new Error(`dedupe has to be unique, greatest or last, not ${String(dedupe)}.`);
   }
-  if (!isFields(exported.methods ?? {})) throw new Error('methods has to be an object.');
+  readObject('methods', exported.methods);
   const definition: Definition = {
     name,
     key: (key as string | undefined) ?? null,
@@ -51,7 +51,7 @@ export function readDefinition(exported: unknown): Definition {
     type: known,
     description: typeof description === 'string' ? description : null,
     props: readProps(exported.props),
-    hooks: readHooks(exported.hooks ?? {}),
+    hooks: readHooks(readObject('hooks', exported.hooks)),
     dedupe: (dedupe as DedupeStrategy | undefined) ?? null,
     has_run: typeof run === 'function',
     additional_props: typeof additionalProps === 'function',
@@ -60,14 +60,18 @@ export function readDefinition(exported: unknown): Definition {
   return definition;
 }
 
-function readHooks(hooks: unknown): Definition['hooks'] {
-  if (!isFields(hooks)) throw new Error('hooks has to be an object.');
-  return HOOKS.filter((name) => {
-    const hook = hooks[name] ?? undefined;
-    if (hook !== undefined && typeof hook !== 'function')
-      throw new Error(`The hook ${name} has to be a function.`);
-    return hook !== undefined;
-  });
+/** A field that is an object; empty if it is not given. */
+function readObject(name: string, given: unknown): Fields {
+  const value = given ?? {};
+  if (!isFields(value)) throw new Error(`${name} has to be an object.`);
+  return value;
+}
+
+function readHooks(hooks: Fields): Definition['hooks'] {
+  const given = HOOKS.filter((name) => hooks[name] !== undefined && hooks[name] !== null);
+  for (const name of given)
+    if (typeof hooks[name] !== 'function') throw new Error(`The hook ${name} has to be a function.`);
+  return given;
 }
 
 /** @throws Error when the description of a component is larger than the platform stores */
@@ -80,9 +84,7 @@ function assertSize(described: unknown): void {
 
 /** @throws Error that names the prop at fault */
 export function readProps(props: unknown): PropDescriptor[] {
-  if (props === undefined || props === null) return [];
-  if (!isFields(props)) throw new Error('props has to be an object.');
-  const described = Object.entries(props).map(([name, prop]) =>
+  const described = Object.entries(readObject('props', props)).map(([name, prop]) =>
     describe(name, withSchedule(attributesOf(name, prop))),
   );
   if (described.length > LIMITS.props) throw new Error(`The component has more than ${LIMITS.props} props.`);
