@@ -37,6 +37,8 @@ const TRANSIENT = new Set([
 
 const DUPLICATE_KEY = 11000;
 const UNAUTHORIZED = 13;
+/** Error codes of a server that takes no writes until an operator acts. */
+const NO_WRITES = [...NO_ROOM, UNAUTHORIZED];
 
 function isTransient(error: unknown): boolean {
   if (error instanceof MongoBulkWriteError && [error.writeErrors].flat().length === 0) {
@@ -86,8 +88,7 @@ export function refusesWrites(error: unknown): boolean {
     ...[(writeErrors as { code?: number }[] | undefined) ?? []].flat().map((one) => one.code),
   ];
   return (
-    codes.some((one) => [...NO_ROOM, UNAUTHORIZED].includes(Number(one))) ||
-    (cause !== undefined && refusesWrites(cause))
+    codes.some((one) => NO_WRITES.includes(Number(one))) || (cause !== undefined && refusesWrites(cause))
   );
 }
 
