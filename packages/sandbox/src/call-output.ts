@@ -40,7 +40,7 @@ export function passOn(
       return true;
     case 'dbSet':
       if (!isWithin(budget.dbSet())) return false;
-      host.dbSet(message.set.key, message.set.json ?? undefined);
+      host.dbSet(message.key, message.json);
       return true;
   }
 }

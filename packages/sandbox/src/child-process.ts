@@ -8,7 +8,7 @@ import { createFrameChannel } from './frame-channel.ts';
 import { type ChildMessage, maxFrameBytes } from './frame-schema.ts';
 import type { Result } from './port.ts';
 import { createProcessStops } from './process-stops.ts';
-import { type EndFrame, encodeFrame, FRAME } from './protocol.ts';
+import { type EndFrame, encodeCall } from './protocol.ts';
 import type { Excess } from './resource-limits.ts';
 import { captureStreams } from './standard-streams.ts';
 
@@ -137,12 +137,11 @@ export function createChild({ spawned, tier, directory, clock, turns, parser, bl
     }
   }
 
-  function end({ ok, error, reason, ...answer }: EndFrame): void {
-    const times = measure(usage.takeCallCpuMs);
+  function end(answer: EndFrame): void {
+    const { durationMs, cpuMs } = measure(usage.takeCallCpuMs);
     // The next call may have begun in the process, but nothing of its output was accepted.
     if (spoiled) usable = false;
-    if (ok) finish({ ok: true, ...times, ...answer });
-    else finish({ ok: false, ...times, error: error!, reason: reason ?? 'thrown' });
+    finish({ ...answer, durationMs, cpuMs });
     if (spoiled) kill('crash', 'An error escaped from the code.');
   }
 
@@ -277,7 +276,7 @@ export function createChild({ spawned, tier, directory, clock, turns, parser, bl
         socket.cork();
         process.nextTick(uncork);
       }
-      socket.write(encodeFrame(FRAME.call, frame));
+      socket.write(encodeCall(frame));
     },
   };
   return child;

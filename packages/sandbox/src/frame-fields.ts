@@ -13,7 +13,10 @@ export const isBoolean = (value: unknown): value is boolean => typeof value === 
 
 /** @throws ProtocolError that names the first bad field */
 export function expect(fields: Fields, checks: Record<string, (value: unknown) => boolean>): void {
-  for (const name in checks) {
-    if (!checks[name]!(fields[name])) throw new ProtocolError(`a frame with a bad ${name}`);
-  }
+  for (const name in checks) expectField(name, checks[name]!(fields[name]));
+}
+
+/** @throws ProtocolError that names the field */
+export function expectField(name: string, isValid: boolean): void {
+  if (!isValid) throw new ProtocolError(`a frame with a bad ${name}`);
 }

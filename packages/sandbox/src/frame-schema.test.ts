@@ -8,7 +8,8 @@ import { FRAME, ProtocolError } from './protocol.ts';
 
 const bytes = (value: unknown) => Buffer.from(typeof value === 'string' ? value : JSON.stringify(value));
 
-function emitFrame(head: unknown, payload: string): Buffer {
+/** The content of a frame with a head and a payload. */
+function withHead(head: unknown, payload: string): Buffer {
   const json = bytes(head);
   const length = Buffer.alloc(4);
   length.writeUInt32LE(json.length, 0);
@@ -38,14 +39,16 @@ function read(type: number, content: Buffer, call: 'define' | 'run' = 'define'):
 
 describe('a frame of a child', () => {
   test('is read as it was sent', () => {
-    expect(read(FRAME.emit, emitFrame({ ...HEAD, id: 7, name: 'n' }, '{"a":"ü"}'))).toEqual({
+    expect(read(FRAME.emit, withHead({ ...HEAD, id: 7, name: 'n' }, '{"a":"ü"}'))).toEqual({
       type: 'emit',
       emit: { ...HEAD, id: 7, name: 'n', payload: '{"a":"ü"}' },
     });
-    expect(read(FRAME.dbSet, bytes({ key: 'k', json: '[1]' }))).toEqual({
-      type: 'dbSet',
-      set: { key: 'k', json: '[1]' },
+    expect(read(FRAME.emit, withHead({ at: 1 }, '2'))).toEqual({
+      type: 'emit',
+      emit: { ...HEAD, payload: '2' },
     });
+    expect(read(FRAME.dbSet, withHead('k', '[1]'))).toEqual({ type: 'dbSet', key: 'k', json: '[1]' });
+    expect(read(FRAME.dbSet, withHead('k', ''))).toEqual({ type: 'dbSet', key: 'k', json: undefined });
     expect(read(FRAME.respond, bytes({ status: 200, headers: { a: ['b'] }, body: '' }))).toEqual({
       type: 'respond',
       reply: { status: 200, headers: { a: ['b'] }, body: '' },
@@ -57,24 +60,24 @@ describe('a frame of a child', () => {
   });
 
   test.each<[string, number, Buffer]>([
-    ['an emit that is not JSON', FRAME.emit, emitFrame(HEAD, '{"a":')],
-    ['an emit that continues the JSON around it', FRAME.emit, emitFrame(HEAD, '1},{"forged":1')],
+    ['an emit that is not JSON', FRAME.emit, withHead(HEAD, '{"a":')],
+    ['an emit that continues the JSON around it', FRAME.emit, withHead(HEAD, '1},{"forged":1')],
     ['an emit whose head is longer than the frame', FRAME.emit, Buffer.from([255, 0, 0, 0, 1])],
     ['an emit without content', FRAME.emit, Buffer.alloc(0)],
-    ['an emit with a name that is not a string', FRAME.emit, emitFrame({ ...HEAD, name: {} }, '1')],
-    ['an emit with a name too long', FRAME.emit, emitFrame({ ...HEAD, name: 'ü'.repeat(129) }, '1')],
-    ['an emit on a channel of the platform', FRAME.emit, emitFrame({ ...HEAD, name: '$logs' }, '1')],
-    ['an emit with an id that is an object', FRAME.emit, emitFrame({ ...HEAD, id: { a: 1 } }, '1')],
-    ['an emit with an id too long', FRAME.emit, emitFrame({ ...HEAD, id: 'x'.repeat(1025) }, '1')],
-    ['an emit with a head too long', FRAME.emit, emitFrame({ ...HEAD, more: 'x'.repeat(70_000) }, '1')],
-    ['an emit nested too deeply', FRAME.emit, emitFrame(HEAD, `${'['.repeat(300)}${']'.repeat(300)}`)],
+    ['an emit with a name that is not a string', FRAME.emit, withHead({ ...HEAD, name: {} }, '1')],
+    ['an emit with a name too long', FRAME.emit, withHead({ ...HEAD, name: 'ü'.repeat(129) }, '1')],
+    ['an emit on a channel of the platform', FRAME.emit, withHead({ ...HEAD, name: '$logs' }, '1')],
+    ['an emit with an id that is an object', FRAME.emit, withHead({ ...HEAD, id: { a: 1 } }, '1')],
+    ['an emit with an id too long', FRAME.emit, withHead({ ...HEAD, id: 'x'.repeat(1025) }, '1')],
+    ['an emit with a head too long', FRAME.emit, withHead({ ...HEAD, more: 'x'.repeat(70_000) }, '1')],
+    ['an emit nested too deeply', FRAME.emit, withHead(HEAD, `${'['.repeat(300)}${']'.repeat(300)}`)],
     [
       'an emit whose text has more bytes than the frame',
       FRAME.emit,
-      Buffer.concat([emitFrame(HEAD, '"'), Buffer.alloc(LIMITS.emit - 10, 0xff), Buffer.from('"')]),
+      Buffer.concat([withHead(HEAD, '"'), Buffer.alloc(LIMITS.emit - 10, 0xff), Buffer.from('"')]),
     ],
     ['a log line of a megabyte', FRAME.log, bytes({ ts: 1, level: 'info', msg: 'x'.repeat(1e6) })],
-    ['a db value of many kilobytes', FRAME.dbSet, bytes({ key: 'k', json: JSON.stringify('x'.repeat(2e5)) })],
+    ['a db value of many kilobytes', FRAME.dbSet, withHead('k', JSON.stringify('x'.repeat(2e5)))],
     [
       'a response with too many headers',
       FRAME.respond,
@@ -126,9 +129,11 @@ describe('a frame of a child', () => {
         },
       }),
     ],
-    ['an emit without time', FRAME.emit, emitFrame({ ...HEAD, at: null }, '1')],
-    ['a db value that is not JSON', FRAME.dbSet, bytes({ key: 'k', json: '{' })],
-    ['a db key that is not a string', FRAME.dbSet, bytes({ key: 1, json: '1' })],
+    ['an emit without time', FRAME.emit, withHead({ ...HEAD, at: null }, '1')],
+    ['a db value that is not JSON', FRAME.dbSet, withHead('k', '{')],
+    ['a db value nested too deeply', FRAME.dbSet, withHead('k', `${'['.repeat(300)}${']'.repeat(300)}`)],
+    ['a db key that is longer than the frame', FRAME.dbSet, Buffer.from([255, 0, 0, 0, 1])],
+    ['a db value without content', FRAME.dbSet, Buffer.alloc(0)],
     ['a status out of range', FRAME.respond, bytes({ status: 99, headers: {}, body: '' })],
     ['headers that are not strings', FRAME.respond, bytes({ status: 200, headers: { a: 1 }, body: '' })],
     ['a log line of an unknown level', FRAME.log, bytes({ ts: 1, level: 'fatal', msg: '' })],
@@ -171,7 +176,7 @@ describe('a frame of a child', () => {
     });
     for (const key of ['__proto__', '\\u005f_proto__']) {
       const says = read(FRAME.end, bytes(written.replaceAll('PROTO', key)));
-      if (says.type !== 'end') throw new Error('not an end');
+      if (says.type !== 'end' || !says.end.ok) throw new Error('not an end');
       expect(says.end.definition).toEqual({
         ...DEFINITION,
         props: [{ name: 'p', type: 'string', default: { a: 1 } }],
@@ -228,7 +233,7 @@ describe('a frame of a child', () => {
   });
 
   test('contains an event as one line, regardless of its white space', () => {
-    expect(read(FRAME.emit, emitFrame(HEAD, '{\r\n"a":\n\n1}'))).toMatchObject({
+    expect(read(FRAME.emit, withHead(HEAD, '{\r\n"a":\n\n1}'))).toMatchObject({
       emit: { payload: '{  "a":  1}' },
     });
   });

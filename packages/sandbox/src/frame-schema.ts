@@ -10,8 +10,8 @@ import { LIMITS } from '@wellspring/contract/limits';
 import { isTooDeep } from '@wellspring/core/json-depth';
 import { truncateUtf8 } from '@wellspring/core/truncate';
 import { readDefinition, readOptions, readProps } from './definition-schema.ts';
-import { expect, type Fields, isNumber, isText, nullable } from './frame-fields.ts';
-import { type CallFrame, type DbSetFrame, type EndFrame, FRAME, ProtocolError } from './protocol.ts';
+import { expectField, type Fields, isNumber, isText } from './frame-fields.ts';
+import { type CallFrame, type EmitHead, type EndFrame, FRAME, ProtocolError } from './protocol.ts';
 
 /**
  * Reads frames of a child, which are hostile input: each frame type has a schema, and only the fields of the schema are
@@ -27,7 +27,7 @@ export type ChildMessage =
   | { type: 'fault'; error: ThrownError }
   | { type: 'log'; line: LogLine }
   | { type: 'respond'; reply: Respond }
-  | { type: 'dbSet'; set: DbSetFrame }
+  | { type: 'dbSet'; key: string; json: string | undefined }
   | { type: 'export'; name: string; json: string }
   | { type: 'send'; kind: SendKind; request: string }
   | { type: 'end'; end: EndFrame };
@@ -43,7 +43,7 @@ const MAX_BYTES: Record<number, number> = {
   [FRAME.spoiled]: 16,
   [FRAME.log]: 128 * KB,
   [FRAME.fault]: 384 * KB,
-  [FRAME.dbSet]: 3 * LIMITS.db,
+  [FRAME.dbSet]: LIMITS.db + 4,
   [FRAME.respond]: LIMITS.emit + MAX_HEADER_BYTES,
   [FRAME.emit]: LIMITS.emit + MAX_EMIT_HEAD_BYTES + 4,
   [FRAME.export]: LIMITS.stepData + 4 * KB,
@@ -75,8 +75,8 @@ function parse(text: string): unknown {
   }
 }
 
-function object(bytes: Buffer): Fields {
-  const text = bytes.toString('utf8');
+function object(bytes: Buffer, start = 0, end = bytes.length): Fields {
+  const text = bytes.toString('utf8', start, end);
   if (isTooDeep(text)) throw new ProtocolError('a frame that is nested too deeply');
   const value = parse(text);
   if (typeof value !== 'object' || value === null || Array.isArray(value))
@@ -103,7 +103,7 @@ export function readFrame(type: number, content: Buffer): ChildMessage {
     case FRAME.respond:
       return { type: 'respond', reply: readRespond(object(content)) };
     case FRAME.dbSet:
-      return { type: 'dbSet', set: readDbSet(object(content)) };
+      return { type: 'dbSet', ...readDbSet(content) };
     case FRAME.export:
       return { type: 'export', ...readExport(content) };
     case FRAME.send:
@@ -115,32 +115,44 @@ export function readFrame(type: number, content: Buffer): ChildMessage {
   }
 }
 
-const EMIT_HEAD = {
-  id: nullable((value) => isNumber(value) || (isText(value) && Buffer.byteLength(value) <= LIMITS.emitId)),
-  name: (value: unknown) => isText(value) && Buffer.byteLength(value) <= LIMITS.eventName,
-  summary: nullable(isText),
-  ts: nullable(isNumber),
-  at: isNumber,
-  delivery_ts: nullable(isNumber),
-};
+/** Whether it is a text of at most this number of bytes in UTF-8. */
+const isShortText = (value: unknown, maxBytes: number) =>
+  isText(value) && value.length <= maxBytes && Buffer.byteLength(value) <= maxBytes;
 
 /** Of emits, exports and sends: a JSON object with its length before it, then a payload. */
 function readHead(content: Buffer): { head: Fields; payload: string } {
-  if (content.length < 4) throw new ProtocolError('a short emit');
-  const headBytes = content.readUInt32LE(0);
-  if (headBytes > content.length - 4) throw new ProtocolError('a short emit');
-  if (headBytes > MAX_EMIT_HEAD_BYTES) throw new ProtocolError('an emit with a long head');
-  const head = object(content.subarray(4, 4 + headBytes));
-  return { head, payload: content.toString('utf8', 4 + headBytes) };
+  const end = endOfHead(content);
+  if (end - 4 > MAX_EMIT_HEAD_BYTES) throw new ProtocolError('an emit with a long head');
+  return { head: object(content, 4, end), payload: content.toString('utf8', end) };
+}
+
+/** The position of the payload. */
+function endOfHead(content: Buffer): number {
+  const end = content.length < 4 ? Number.POSITIVE_INFINITY : 4 + content.readUInt32LE(0);
+  if (end > content.length) throw new ProtocolError('a frame that is too short');
+  return end;
 }
 
 function readEmit(content: Buffer): Emit {
   const { head, payload } = readHead(content);
-  expect(head, EMIT_HEAD);
-  const { id, name, summary, ts, at, delivery_ts, sse } = head as unknown as Emit;
+  const {
+    id = null,
+    name = '',
+    summary = null,
+    ts = null,
+    at,
+    delivery_ts = null,
+    sse,
+  } = head as unknown as EmitHead;
+  expectField('id', id === null || isNumber(id) || isShortText(id, LIMITS.emitId));
+  expectField('name', isShortText(name, LIMITS.eventName));
+  expectField('summary', summary === null || isText(summary));
+  expectField('ts', ts === null || isNumber(ts));
+  expectField('at', isNumber(at));
+  expectField('delivery_ts', delivery_ts === null || isNumber(delivery_ts));
   if (isReservedChannel(name)) throw new ProtocolError('an emit on a reserved channel');
   if (sse === true && /[\n\r]/.test(name)) throw new ProtocolError('a channel of more than one line');
-  return {
+  const emit: Emit = {
     payload: readPayload(payload),
     id,
     name,
@@ -148,8 +160,9 @@ function readEmit(content: Buffer): Emit {
     ts,
     at,
     delivery_ts,
-    ...(sse === true && { sse }),
   };
+  if (sse === true) emit.sse = true;
+  return emit;
 }
 
 function readExport(content: Buffer): { name: string; json: string } {
@@ -236,12 +249,14 @@ function readHeaders(value: unknown): Respond['headers'] {
   return headers;
 }
 
-function readDbSet({ key, json }: Fields): DbSetFrame {
-  if (!isText(key) || !(json === null || isText(json))) throw new ProtocolError('a bad db entry');
-  if (json !== null) {
-    if (isTooDeep(json)) throw new ProtocolError('a db entry that is nested too deeply');
-    parse(json);
-  }
+/** @returns json undefined: the key is deleted */
+function readDbSet(content: Buffer): { key: string; json: string | undefined } {
+  const end = endOfHead(content);
+  const key = content.toString('utf8', 4, end);
+  if (end === content.length) return { key, json: undefined };
+  const json = content.toString('utf8', end);
+  if (isTooDeep(json)) throw new ProtocolError('a db entry that is nested too deeply');
+  parse(json);
   return { key, json };
 }
 

@@ -1,5 +1,6 @@
 import type {
   ActionCall,
+  Emit,
   Instance,
   RunTrigger,
   ThrownError,
@@ -14,8 +15,9 @@ import type {
 
 /**
  * Frames between the supervisor and a child, over a separate descriptor: length of type and content (u32 LE), type
- * (u8), content. The content is JSON; that of an emit, export or send is length of the JSON (u32 LE), JSON, payload. No frame contains
- * an identity: the connection identifies the process.
+ * (u8), content. The content is JSON; that of a call, emit, export or send is length of the JSON (u32 LE), JSON, payload,
+ * and that of a dbSet length of the key, key, JSON of the value (empty: the key is deleted). A payload is JSON, too: as a
+ * part of the other JSON it would be escaped. No frame contains an identity: the connection identifies the process.
  */
 
 export const FRAME = {
@@ -39,6 +41,9 @@ export const PRELOAD = 'preload';
 /** Names a file with further certificate authorities, which Node reads when it starts; user code does not see it. */
 export const CA_VARIABLE = 'NODE_EXTRA_CA_CERTS';
 
+/** Captured, since user code may replace it. */
+const { parse } = JSON;
+
 /** Length and type. */
 export const HEADER_BYTES = 5;
 
@@ -60,19 +65,40 @@ export interface CallFrame {
 }
 
 /** From the child: the end of a call. */
-export interface EndFrame {
-  ok: boolean;
-  definition?: Definition;
-  options?: OptionsAnswer;
-  props?: PropDescriptor[];
-  exit?: boolean;
-  error?: ThrownError;
-  reason?: 'thrown' | 'load';
+export type EndFrame =
+  | { ok: true; definition?: Definition; options?: OptionsAnswer; props?: PropDescriptor[]; exit?: boolean }
+  | { ok: false; error: ThrownError; reason: 'thrown' | 'load' };
+
+/** The JSON of an emit. Fields that are null, and an empty name, are left out. */
+export type EmitHead = Pick<Emit, 'at'> & Partial<Omit<Emit, 'payload'>>;
+
+/** The payload is the event of the call, if it has one. */
+export function encodeCall(frame: CallFrame): Buffer {
+  const { call } = frame;
+  let event = '';
+  let head: unknown = frame;
+  if (call.kind === 'run' && call.trigger.kind === 'value') {
+    event = call.trigger.json;
+    head = { ...frame, call: { ...call, trigger: { kind: 'value', json: '' } } };
+  }
+  const json = JSON.stringify(head);
+  const headBytes = Buffer.byteLength(json);
+  const bytes = Buffer.allocUnsafe(HEADER_BYTES + 4 + headBytes + Buffer.byteLength(event));
+  bytes.writeUInt32LE(bytes.length - 4, 0);
+  bytes[4] = FRAME.call;
+  bytes.writeUInt32LE(headBytes, HEADER_BYTES);
+  bytes.write(json, HEADER_BYTES + 4);
+  bytes.write(event, HEADER_BYTES + 4 + headBytes);
+  return bytes;
 }
 
-export interface DbSetFrame {
-  key: string;
-  json: string | null;
+/** The content of a frame of `encodeCall`. */
+export function decodeCall(content: Buffer): CallFrame {
+  const end = 4 + content.readUInt32LE(0);
+  const frame = parse(content.toString('utf8', 4, end)) as CallFrame;
+  const { call } = frame;
+  if (call.kind === 'run' && call.trigger.kind === 'value') call.trigger.json = content.toString('utf8', end);
+  return frame;
 }
 
 export function encodeFrame(type: FrameType, content: unknown): Buffer {

@@ -45,6 +45,22 @@ describe.each(TIERS)('queued calls in tier %s', (tier) => {
     expect(order).toEqual(Array.from({ length: 20 }, (_, n) => n).filter((n) => !dead(n)));
   });
 
+  test('that end in one turn of the event loop have their own errors and output', async () => {
+    const code = `export default { name: 'x', run(event) {
+      this.$emit(event.n);
+      if (event.n === 5) Promise.reject(new Error('lost'));
+    } }`;
+    const process = 'ahead/4';
+    await sandbox.runModule(code, { process, event: { n: -1 } });
+    const outcomes = await Promise.all(
+      Array.from({ length: 20 }, (_, n) => sandbox.runModule(code, { process, event: { n } })),
+    );
+    expect(outcomes.map(values)).toEqual(Array.from({ length: 20 }, (_, n) => [n]));
+    expect(outcomes.map(({ faults }) => faults.length)).toEqual(
+      Array.from({ length: 20 }, (_, n) => +(n === 5)),
+    );
+  });
+
   test('are not affected by aborting a later call', async () => {
     const code = `export default { name: 'x', run: (event) => new Promise((resolve) => setTimeout(resolve, event.ms)) }`;
     await sandbox.runModule(code, { process: 'ahead/3', event: { ms: 0 } });

@@ -253,6 +253,12 @@ describe.each(TIERS)('code in tier %s', (tier) => {
       expect(values(await run('return 1', { process: 'out/1' }))).toEqual([1]);
     });
 
+    test('by ending it keeps what it emitted and logged before', async () => {
+      const outcome = await run(`this.$emit(1); console.log('bye'); await null; process.exit(0)`);
+      expect(outcome).toMatchObject({ ok: false, reason: 'crash', logs: [{ msg: 'bye' }] });
+      expect(values(outcome)).toEqual([1]);
+    });
+
     test('by an unhandled rejection gets a fault, and its process is not reused', async () => {
       const code = `let n = 0; export default { name: 'x', async run(event) {
         this.$emit(++n);

@@ -49,8 +49,9 @@ export function captureStreams(
     function endLine(isComplete: boolean): boolean {
       const text = line;
       line = '';
+      if (text === '') return true;
       crashed ||= level === 'error' && CRASH.test(text);
-      if (text === '' || (crashed && level === 'error')) return true;
+      if (crashed && level === 'error') return true;
       const isCut = !isComplete || text.length === LIMITS.logLine;
       const msg = truncateUtf8(insideOnly(text), LIMITS.logLine);
       return onLine({ level, msg, ts: clock.now(), ...(isCut ? { isCut } : {}) });

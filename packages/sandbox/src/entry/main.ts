@@ -1,4 +1,3 @@
-import { writeSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import net from 'node:net';
 import { pathToFileURL } from 'node:url';
@@ -8,13 +7,14 @@ import { contentOf, createFrameReader } from '../frame-reader.ts';
 import {
   CA_VARIABLE,
   type CallFrame,
+  decodeCall,
+  type EmitHead,
   type EndFrame,
   FRAME,
-  type FrameType,
-  HEADER_BYTES,
   PRELOAD,
 } from '../protocol.ts';
 import { captureConsole, MAX_LINE_CHARS } from './capture-console.ts';
+import { createFrameWriter } from './frame-writer.ts';
 import { preload } from './preload.ts';
 
 /**
@@ -23,102 +23,28 @@ import { preload } from './preload.ts';
  */
 
 const MAX_CALL_BYTES = 64 * 1024 * 1024;
-/** Frames of one tick are written together, or earlier when they reach this size. */
-const MAX_PENDING_BYTES = 64 * 1024;
 
 delete process.env[CA_VARIABLE];
 
 const FRAMES_FD = 3;
-const socket = new net.Socket({ fd: FRAMES_FD });
-const { stringify, parse } = JSON;
-const { write } = Buffer.prototype;
-const nextTick = process.nextTick;
-const immediate = setImmediate;
+const { stringify } = JSON;
 const exit = process.exit.bind(process);
-const wait = Atomics.wait;
-const never = new Int32Array(new SharedArrayBuffer(4));
 
-/** Frames that were not written yet. */
-const out = Buffer.allocUnsafeSlow(MAX_PENDING_BYTES);
-let outBytes = 0;
-let isFlushDue = false;
-
-/**
- * Writes synchronously, so that a frame is never left incomplete while code blocks the event loop, and code that sends
- * faster than the platform reads is slowed down.
- */
-function flush(): void {
-  const length = outBytes;
-  outBytes = 0;
-  if (length > 0) writeAll(out, length);
-}
-
-function writeAll(bytes: Buffer, length: number): void {
-  for (let at = 0; at < length; ) {
-    try {
-      at += writeSync(FRAMES_FD, bytes, at, length - at);
-    } catch (error) {
-      // The platform has ended, or code has closed the descriptor.
-      if ((error as { code?: string }).code !== 'EAGAIN') exit(0);
-      wait(never, 0, 0, 1);
-    }
-  }
-}
-
-const writeText = (target: Buffer, text: string, at: number): number => write.call(target, text, at);
-
-function flushLater(): void {
-  isFlushDue = false;
-  flush();
-}
-
-function putLength(target: Buffer, at: number, value: number): void {
-  target[at] = value;
-  target[at + 1] = value >>> 8;
-  target[at + 2] = value >>> 16;
-  target[at + 3] = value >>> 24;
-}
-
-/** @param payload of an emit; the length of the head then precedes the head */
-function put(
-  target: Buffer,
-  start: number,
-  type: FrameType,
-  head: string,
-  payload: string | undefined,
-): number {
-  let at = start + HEADER_BYTES;
-  if (payload !== undefined) at += 4;
-  const headBytes = writeText(target, head, at);
-  if (payload !== undefined) putLength(target, at - 4, headBytes);
-  at += headBytes;
-  if (payload !== undefined) at += writeText(target, payload, at);
-  putLength(target, start, at - start - 4);
-  target[start + 4] = type;
-  return at;
-}
-
-function send(type: FrameType, head: string, payload?: string): void {
-  // A UTF-16 code unit takes up to three bytes of UTF-8.
-  const most = HEADER_BYTES + 4 + 3 * (head.length + (payload?.length ?? 0));
-  if (most > out.length - outBytes) flush();
-  if (most > out.length) {
-    const frame = Buffer.allocUnsafeSlow(most);
-    writeAll(frame, put(frame, 0, type, head, payload));
-    return;
-  }
-  outBytes = put(out, outBytes, type, head, payload);
-  if (isFlushDue) return;
-  isFlushDue = true;
-  nextTick(flushLater);
-}
-
-const sendJson = (type: FrameType, value: unknown) => send(type, stringify(value));
+const { send, sendJson, flush, turnEnd } = createFrameWriter(FRAMES_FD, () => exit(0));
 
 const log = (line: LogLine) => sendJson(FRAME.log, { ...line, msg: line.msg.slice(0, MAX_LINE_CHARS) });
 
 const program = createProgram({
-  emit: ({ payload, ...head }) => send(FRAME.emit, stringify(head), payload),
+  emit({ payload, id, name, summary, ts, at, delivery_ts, sse }) {
+    const head: EmitHead = { at };
+    if (id !== null) head.id = id;
+    if (name !== '') head.name = name;
+    if (summary !== null) head.summary = summary;
+    if (ts !== null) head.ts = ts;
+    if (delivery_ts !== null) head.delivery_ts = delivery_ts;
+    if (sse) head.sse = sse;
+    send(FRAME.emit, stringify(head), payload);
+  },
   fault: (error) => sendJson(FRAME.fault, describeError(error)),
   log,
   respond(reply) {
@@ -127,7 +53,7 @@ const program = createProgram({
   },
   export: (name, json) => send(FRAME.export, stringify({ name }), json),
   send: (kind, request) => send(FRAME.send, stringify({ kind }), request),
-  dbSet: (key, value) => sendJson(FRAME.dbSet, { key, json: value ?? null }),
+  dbSet: (key, json) => send(FRAME.dbSet, key, json ?? ''),
 });
 
 let exported: unknown;
@@ -221,8 +147,8 @@ async function execute({ load: code, instance, db, call }: CallFrame): Promise<E
 
 async function answer(call: CallFrame): Promise<void> {
   const end = await execute(call);
-  // Node.js reports rejections that nobody handles after all microtasks: those of this call are sent before its end.
-  await new Promise<void>((done) => void immediate(done));
+  // Rejections that the code does not handle belong to this call.
+  await turnEnd(waiting.length + 1);
   sendJson(FRAME.end, end);
 }
 
@@ -245,9 +171,8 @@ const calls = createFrameReader((type) => (type === FRAME.call ? MAX_CALL_BYTES 
 
 function readCalls(chunk: Buffer): void {
   calls.push(chunk);
-  for (let call = calls.next(); call; call = calls.next()) {
-    waiting.push(parse(contentOf(call).toString('utf8')) as CallFrame);
-  }
+  for (let call = calls.next(); call; call = calls.next()) waiting.push(decodeCall(contentOf(call)));
+  calls.keep();
   void answerAll();
 }
 
@@ -258,11 +183,24 @@ const reportUncaught = (error: unknown) => {
 };
 process.on('unhandledRejection', reportUncaught);
 process.on('uncaughtException', reportUncaught);
+// The code may send frames in the turn in which it ends the process.
+process.on('exit', flush);
 
-socket.on('data', readCalls);
-// The platform has ended.
-socket.on('close', () => exit(0));
-socket.on('error', () => exit(0));
+const received = Buffer.allocUnsafeSlow(64 * 1024);
+new net.Socket({
+  fd: FRAMES_FD,
+  onread: {
+    buffer: received,
+    callback(bytes) {
+      readCalls(received.subarray(0, bytes));
+      return true;
+    },
+  },
+})
+  // The platform has ended.
+  .on('close', () => exit(0))
+  .on('error', () => exit(0))
+  .resume();
 
 process.setSourceMapsEnabled(true);
 captureConsole(log);

@@ -1,0 +1,124 @@
+import { writeSync } from 'node:fs';
+import { type FrameType, HEADER_BYTES } from '../protocol.ts';
+
+/** Frames are written earlier when they reach this size together. */
+const MAX_PENDING_BYTES = 64 * 1024;
+const MAX_CALLS_PER_TURN = 64;
+
+// Captured before user code, which may replace them, is loaded.
+const { write } = Buffer.prototype;
+const { stringify } = JSON;
+const immediate = setImmediate;
+const wait = Atomics.wait;
+const never = new Int32Array(new SharedArrayBuffer(4));
+
+/** Writes frames to the platform. Those of one turn of the event loop are written together: each write wakes it. */
+export interface FrameWriter {
+  /** @param payload see protocol.ts; the length of the head then precedes the head */
+  send(type: FrameType, head: string, payload?: string): void;
+  sendJson(type: FrameType, value: unknown): void;
+  flush(): void;
+  /**
+   * Resolves after all microtasks, when Node.js has reported the rejections that nobody handles. The frames sent before
+   * are then not written yet: the caller sends one more and flushes.
+   * @param calls number of calls that are left, with this one: several of them can end in one turn of the event loop
+   */
+  turnEnd(calls: number): Promise<void>;
+}
+
+/** @param closed called when the platform has ended, or code has closed the descriptor; does not return */
+export function createFrameWriter(fd: number, closed: () => never): FrameWriter {
+  /** Frames that were not written yet. */
+  const out = Buffer.allocUnsafeSlow(MAX_PENDING_BYTES);
+  let outBytes = 0;
+  /** Calls of `endTurn` that are due. */
+  let dueEnds = 0;
+  let atTurnEnd: (() => void) | undefined;
+
+  /**
+   * Writes synchronously, so that a frame is never left incomplete while code blocks the event loop, and code that sends
+   * faster than the platform reads is slowed down.
+   */
+  function flush(): void {
+    const length = outBytes;
+    outBytes = 0;
+    if (length > 0) writeAll(out, length);
+  }
+
+  function writeAll(bytes: Buffer, length: number): void {
+    for (let at = 0; at < length; ) {
+      try {
+        at += writeSync(fd, bytes, at, length - at);
+      } catch (error) {
+        if ((error as { code?: string }).code !== 'EAGAIN') closed();
+        wait(never, 0, 0, 1);
+      }
+    }
+  }
+
+  function endTurn(): void {
+    dueEnds -= 1;
+    const resolve = atTurnEnd;
+    atTurnEnd = undefined;
+    if (resolve) resolve();
+    else flush();
+  }
+
+  /** Node.js calls the immediates that are set now in one turn, with microtasks and rejections after each. */
+  function endTurnLater(calls = 1): void {
+    for (; dueEnds < calls; dueEnds += 1) immediate(endTurn);
+  }
+
+  function send(type: FrameType, head: string, payload?: string): void {
+    // A UTF-16 code unit takes up to three bytes of UTF-8.
+    const most = HEADER_BYTES + 4 + 3 * (head.length + (payload?.length ?? 0));
+    if (most > out.length - outBytes) flush();
+    if (most > out.length) {
+      const frame = Buffer.allocUnsafeSlow(most);
+      writeAll(frame, put(frame, 0, type, head, payload));
+      return;
+    }
+    outBytes = put(out, outBytes, type, head, payload);
+    endTurnLater();
+  }
+
+  return {
+    send,
+    sendJson: (type, value) => send(type, stringify(value)),
+    flush,
+    turnEnd(calls) {
+      endTurnLater(Math.min(calls, MAX_CALLS_PER_TURN));
+      return new Promise((resolve) => {
+        atTurnEnd = resolve;
+      });
+    },
+  };
+}
+
+const writeText = (target: Buffer, text: string, at: number): number => write.call(target, text, at);
+
+function putLength(target: Buffer, at: number, value: number): void {
+  target[at] = value;
+  target[at + 1] = value >>> 8;
+  target[at + 2] = value >>> 16;
+  target[at + 3] = value >>> 24;
+}
+
+/** @returns the position behind the frame */
+function put(
+  target: Buffer,
+  start: number,
+  type: FrameType,
+  head: string,
+  payload: string | undefined,
+): number {
+  let at = start + HEADER_BYTES;
+  if (payload !== undefined) at += 4;
+  const headBytes = writeText(target, head, at);
+  if (payload !== undefined) putLength(target, at - 4, headBytes);
+  at += headBytes;
+  if (payload !== undefined) at += writeText(target, payload, at);
+  putLength(target, start, at - start - 4);
+  target[start + 4] = type;
+  return at;
+}
