@@ -1,5 +1,6 @@
 import { fork } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
+import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
 /** Program of a sandbox process. */
@@ -52,6 +53,25 @@ export function cpuOf(root: number): { itself: number; below: number } {
     if (stat) sum[pid === root ? 'itself' : 'below'] += (Number(stat[11]) + Number(stat[12])) / 100;
   }
   return sum;
+}
+
+/** Waits until the descendants of this process use hardly any processor time. */
+export async function descendantsIdle(): Promise<void> {
+  const deadline = performance.now() + 60_000;
+  while ((await cpuUsedBelow(500)) > 0.02) {
+    if (performance.now() > deadline) throw new Error('Descendants of this process do not become idle.');
+  }
+}
+
+/** CPU seconds that the descendants of this process use within a time, without those that end meanwhile. */
+export async function cpuUsedBelow(durationMs: number): Promise<number> {
+  const measure = () =>
+    new Map(treeOf(process.pid).map((pid) => [pid, pid === process.pid ? 0 : cpuOf(pid).itself]));
+  const before = measure();
+  await pause(durationMs);
+  let used = 0;
+  for (const [pid, seconds] of measure()) used += seconds - (before.get(pid) ?? 0);
+  return used;
 }
 
 /** CPU seconds of all descendants that run this program, e.g. `mongod`. */

@@ -1,4 +1,4 @@
-import { cpuOf, treeOf, usedMemory } from '../processes.ts';
+import { cpuUsedBelow, treeOf, usedMemory } from '../processes.ts';
 import { endBareNode, startBareNode } from './bare-node.ts';
 import type { BenchSandbox } from './bench-sandbox.ts';
 import { ms, p50, type Row } from './goals.ts';
@@ -33,9 +33,7 @@ export async function idleRows(sandbox: BenchSandbox): Promise<Row[]> {
   const burner = await sandbox.component(BURNER);
   await burner.call('burner/1');
   await pause(500);
-  const start = cpuOf(process.pid).below;
-  await pause(WATCHED_MS);
-  const burnt = (cpuOf(process.pid).below - start) / (WATCHED_MS / 1000);
+  const burnt = (await cpuUsedBelow(WATCHED_MS)) / (WATCHED_MS / 1000);
   sandbox.executor.retire('burner/', { atOnce: true });
 
   const endless = await sandbox.component(ENDLESS);

@@ -1,5 +1,7 @@
+import { execFile } from 'node:child_process';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { promisify } from 'node:util';
 import type { BenchSandbox } from './bench-sandbox.ts';
 import { ms, p50, type Row } from './goals.ts';
 
@@ -30,7 +32,15 @@ interface Times {
   kept: number[];
 }
 
-/** Requests of a sandbox through the relay, compared with the same code in this process. */
+/** The same code in a bare Node.js process, which reaches the server itself. */
+async function measureDirectly(url: string): Promise<Times> {
+  const program = `import http from 'node:http'; const measure = ${MEASURE};
+    await measure('${url}', 20); console.log(JSON.stringify(await measure('${url}', ${REQUESTS})));`;
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', program]);
+  return JSON.parse(stdout) as Times;
+}
+
+/** Requests of a sandbox through the relay, compared with those of another process to the same server. */
 export async function networkRows(sandbox: BenchSandbox): Promise<Row[]> {
   const server = createServer((_request, response) => response.end('ok'));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -43,12 +53,7 @@ export async function networkRows(sandbox: BenchSandbox): Promise<Row[]> {
     await component.call('network/1', { url, requests: 20 });
     const { emits } = await component.call('network/1', { url, requests: REQUESTS }, 120_000);
     const relayed = JSON.parse(emits[0]!) as Times;
-    const measure = new Function('http', `return ${MEASURE}`)(await import('node:http')) as (
-      url: string,
-      requests: number,
-    ) => Promise<Times>;
-    await measure(url, 20);
-    const direct = await measure(url, REQUESTS);
+    const direct = await measureDirectly(url);
     const row = (what: string, kind: keyof Times, goal: number): Row => ({
       what: `${what}: relay − direct (p50)`,
       measured: p50(relayed[kind]) - p50(direct[kind]),

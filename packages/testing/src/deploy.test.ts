@@ -47,6 +47,8 @@ describe('the image', () => {
     const flags = ['--v8-pool-size=1', '--min-semi-space-size=16'];
     expect(started).toEqual(['node_modules/.bin/node', ...flags, 'services/all/src/main.ts']);
     expect(manifest.scripts.start).toBe(`exec node ${started.slice(1).join(' ')}`);
+    // Some benches run parts of the platform in their own process.
+    expect(manifest.scripts.bench).toBe(`node ${flags.join(' ')} bench/main.ts`);
     expect(manifest.dependencies).toHaveProperty('node');
     expect(existsSync(join(ROOT, started.at(-1)!))).toBe(true);
     expect(image.packages).toContain(image.entrypoint[0]);
