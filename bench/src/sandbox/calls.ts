@@ -2,40 +2,38 @@ import { spawnSync } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import { now } from '../load.ts';
 import { echoTimes, endBareNode, startBareNode } from './bare-node.ts';
-import { type BenchSandbox, openBenchSandbox } from './bench-sandbox.ts';
+import { type Component, openBenchSandbox } from './bench-sandbox.ts';
 import { ms, p50, percentileOf, type Row } from './goals.ts';
 
+/** Of each kind, after as many to warm up. */
 const CALLS = Number(process.env.BENCH_CALLS ?? 4000);
+/** Each has new processes: the same work takes up to twice as long in one process as in another. */
+const ROUNDS = 5;
 /** Bytes of an event. */
 const EVENT = { n: 0, text: 'x'.repeat(380) };
 const EMIT = `export default { name: 'emit', props: { db: '$.service.db' }, run(event) {
   this.$emit(event); this.db.set('n', event.n);
 } };`;
 
-/** Process of the calls. */
-const KEY = 'calls/warm';
-
-async function serialCalls(sandbox: BenchSandbox, calls: number): Promise<number[]> {
-  const component = await sandbox.component(EMIT);
+async function serialCalls(component: Component, process: string): Promise<number[]> {
   const times: number[] = [];
-  for (let n = 0; n < calls; n += 1) {
+  for (let n = 0; n < CALLS; n += 1) {
     const began = now();
-    await component.call(KEY, { ...EVENT, n });
+    await component.call(process, { ...EVENT, n });
     times.push(now() - began);
   }
   return times;
 }
 
-/** @returns calls per second with this many in flight in the warm process */
-async function rate(sandbox: BenchSandbox, together: number): Promise<number> {
-  const component = await sandbox.component(EMIT);
+/** @returns calls per second with this many in flight in the process */
+async function rate(component: Component, process: string, together: number): Promise<number> {
   let next = 0;
   const began = now();
   await Promise.all(
     Array.from({ length: together }, async () => {
       while (next < CALLS) {
         next += 1;
-        await component.call(KEY, { ...EVENT, n: next });
+        await component.call(process, { ...EVENT, n: next });
       }
     }),
   );
@@ -66,22 +64,28 @@ export const callRows = (tier: 'bubblewrap' | 'launcher' | 'none'): Promise<Row[
 async function measure(tier: 'bubblewrap' | 'launcher' | 'none'): Promise<Row[]> {
   await using sandbox = await openBenchSandbox(tier);
   await using plain = await openBenchSandbox('none');
-  const node = await startBareNode();
+  const isolated = await sandbox.component(EMIT);
+  const unisolated = await plain.component(EMIT);
   const times = { echo: [] as number[], warm: [] as number[], plain: [] as number[] };
-  // The first round warms up.
-  for (let round = 0; round < 5; round += 1) {
-    const calls = round === 0 ? CALLS : CALLS / 4;
-    const echo = await echoTimes(node, calls, 500);
-    const warm = await serialCalls(sandbox, calls);
-    const bare = await serialCalls(plain, calls);
-    if (round === 0) continue;
-    times.echo.push(...echo);
-    times.warm.push(...warm);
-    times.plain.push(...bare);
+  const rates = { serial: [] as number[], many: [] as number[] };
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const key = `calls/${round}`;
+    const node = await startBareNode();
+    for (const measured of [false, true]) {
+      const echo = await echoTimes(node, CALLS, 500);
+      const warm = await serialCalls(isolated, key);
+      const bare = await serialCalls(unisolated, key);
+      if (!measured) continue;
+      times.echo.push(...echo);
+      times.warm.push(...warm);
+      times.plain.push(...bare);
+    }
+    rates.serial.push(await rate(isolated, key, 1));
+    rates.many.push(await rate(isolated, key, 64));
+    await endBareNode(node);
+    for (const { executor } of [sandbox, plain]) executor.retire(key, { atOnce: true });
   }
-  await endBareNode(node);
-  const serial = await rate(sandbox, 1);
-  const many = await rate(sandbox, 64);
+  const [serial, many] = [p50(rates.serial), p50(rates.many)];
   const [echo, warm, bare] = [p50(times.echo), p50(times.warm), p50(times.plain)];
   return [
     {
