@@ -10,7 +10,8 @@ const ONLY = process.env.BENCH_ONLY?.split(',');
 
 /**
  * Cost of isolation, compared with bare Node.js processes in the same run. This process is the platform, so `pnpm bench`
- * starts it with the flags of `pnpm start`. BENCH_TIER names the tier; default bubblewrap. */
+ * starts it with the flags of `pnpm start`. BENCH_TIER names the tier; default bubblewrap.
+ */
 export async function compareSandbox(): Promise<void> {
   const tier = (process.env.BENCH_TIER ?? 'bubblewrap') as 'bubblewrap' | 'launcher' | 'none';
   await using sandbox = await openBenchSandbox(tier);

@@ -47,8 +47,12 @@ describe('a frame of a child', () => {
       type: 'emit',
       emit: { ...HEAD, payload: '2' },
     });
-    expect(read(FRAME.dbSet, withHead('k', '[1]'))).toEqual({ type: 'dbSet', key: 'k', json: '[1]' });
-    expect(read(FRAME.dbSet, withHead('k', ''))).toEqual({ type: 'dbSet', key: 'k', json: undefined });
+    expect(read(FRAME.dbSet, withHead(JSON.stringify('\ud800'), '[1]'))).toEqual({
+      type: 'dbSet',
+      key: '\ud800',
+      json: '[1]',
+    });
+    expect(read(FRAME.dbSet, withHead('"k"', ''))).toEqual({ type: 'dbSet', key: 'k', json: undefined });
     expect(read(FRAME.respond, bytes({ status: 200, headers: { a: ['b'] }, body: '' }))).toEqual({
       type: 'respond',
       reply: { status: 200, headers: { a: ['b'] }, body: '' },
@@ -77,7 +81,7 @@ describe('a frame of a child', () => {
       Buffer.concat([withHead(HEAD, '"'), Buffer.alloc(LIMITS.emit - 10, 0xff), Buffer.from('"')]),
     ],
     ['a log line of a megabyte', FRAME.log, bytes({ ts: 1, level: 'info', msg: 'x'.repeat(1e6) })],
-    ['a db value of many kilobytes', FRAME.dbSet, withHead('k', JSON.stringify('x'.repeat(2e5)))],
+    ['a db value of many kilobytes', FRAME.dbSet, withHead('"k"', JSON.stringify('x'.repeat(2e5)))],
     [
       'a response with too many headers',
       FRAME.respond,
@@ -130,8 +134,9 @@ describe('a frame of a child', () => {
       }),
     ],
     ['an emit without time', FRAME.emit, withHead({ ...HEAD, at: null }, '1')],
-    ['a db value that is not JSON', FRAME.dbSet, withHead('k', '{')],
-    ['a db value nested too deeply', FRAME.dbSet, withHead('k', `${'['.repeat(300)}${']'.repeat(300)}`)],
+    ['a db value that is not JSON', FRAME.dbSet, withHead('"k"', '{')],
+    ['a db value nested too deeply', FRAME.dbSet, withHead('"k"', `${'['.repeat(300)}${']'.repeat(300)}`)],
+    ['a db key that is not a string', FRAME.dbSet, withHead(1, '1')],
     ['a db key that is longer than the frame', FRAME.dbSet, Buffer.from([255, 0, 0, 0, 1])],
     ['a db value without content', FRAME.dbSet, Buffer.alloc(0)],
     ['a status out of range', FRAME.respond, bytes({ status: 99, headers: {}, body: '' })],

@@ -43,7 +43,7 @@ const MAX_BYTES: Record<number, number> = {
   [FRAME.spoiled]: 16,
   [FRAME.log]: 128 * KB,
   [FRAME.fault]: 384 * KB,
-  [FRAME.dbSet]: LIMITS.db + 4,
+  [FRAME.dbSet]: 3 * LIMITS.db,
   [FRAME.respond]: LIMITS.emit + MAX_HEADER_BYTES,
   [FRAME.emit]: LIMITS.emit + MAX_EMIT_HEAD_BYTES + 4,
   [FRAME.export]: LIMITS.stepData + 4 * KB,
@@ -252,7 +252,9 @@ function readHeaders(value: unknown): Respond['headers'] {
 /** @returns json undefined: the key is deleted */
 function readDbSet(content: Buffer): { key: string; json: string | undefined } {
   const end = endOfHead(content);
-  const key = content.toString('utf8', 4, end);
+  // Also with lone surrogates, which UTF-8 cannot hold.
+  const key = parse(content.toString('utf8', 4, end));
+  if (!isText(key)) throw new ProtocolError('a db entry without a key');
   if (end === content.length) return { key, json: undefined };
   const json = content.toString('utf8', end);
   if (isTooDeep(json)) throw new ProtocolError('a db entry that is nested too deeply');

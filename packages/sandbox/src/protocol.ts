@@ -16,8 +16,8 @@ import type {
 /**
  * Frames between the supervisor and a child, over a separate descriptor: length of type and content (u32 LE), type
  * (u8), content. The content is JSON; that of a call, emit, export or send is length of the JSON (u32 LE), JSON, payload,
- * and that of a dbSet length of the key, key, JSON of the value (empty: the key is deleted). A payload is JSON, too: as a
- * part of the other JSON it would be escaped. No frame contains an identity: the connection identifies the process.
+ * and that of a dbSet length of the JSON of the key, this JSON, JSON of the value (empty: the key is deleted). A payload is
+ * JSON, too: as a part of the other JSON it would be escaped. No frame contains an identity: the connection identifies the process.
  */
 
 export const FRAME = {

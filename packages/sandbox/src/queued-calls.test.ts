@@ -61,6 +61,15 @@ describe.each(TIERS)('queued calls in tier %s', (tier) => {
     );
   });
 
+  test('end although the code has replaced the global Promise', async () => {
+    const code = `export default { name: 'x', run(event) {
+      globalThis.Promise = class { then() {} };
+      this.$emit(event.n);
+    } }`;
+    const calls = [1, 2, 3].map((n) => sandbox.runModule(code, { process: 'ahead/5', event: { n } }));
+    expect((await Promise.all(calls)).map(values)).toEqual([[1], [2], [3]]);
+  });
+
   test('are not affected by aborting a later call', async () => {
     const code = `export default { name: 'x', run: (event) => new Promise((resolve) => setTimeout(resolve, event.ms)) }`;
     await sandbox.runModule(code, { process: 'ahead/3', event: { ms: 0 } });

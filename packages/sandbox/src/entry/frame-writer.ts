@@ -9,6 +9,7 @@ const MAX_CALLS_PER_TURN = 64;
 const { write } = Buffer.prototype;
 const { stringify } = JSON;
 const immediate = setImmediate;
+const NativePromise = Promise;
 const wait = Atomics.wait;
 const never = new Int32Array(new SharedArrayBuffer(4));
 
@@ -88,7 +89,7 @@ export function createFrameWriter(fd: number, closed: () => never): FrameWriter 
     flush,
     turnEnd(calls) {
       endTurnLater(Math.min(calls, MAX_CALLS_PER_TURN));
-      return new Promise((resolve) => {
+      return new NativePromise((resolve) => {
         atTurnEnd = resolve;
       });
     },

@@ -53,7 +53,7 @@ const program = createProgram({
   },
   export: (name, json) => send(FRAME.export, stringify({ name }), json),
   send: (kind, request) => send(FRAME.send, stringify({ kind }), request),
-  dbSet: (key, json) => send(FRAME.dbSet, key, json ?? ''),
+  dbSet: (key, json) => send(FRAME.dbSet, stringify(key), json ?? ''),
 });
 
 let exported: unknown;
