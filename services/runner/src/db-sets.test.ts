@@ -8,10 +8,12 @@ const t = usePlatform();
 /** Code that sends changes without those checks of `$service.db` that are made in its process. */
 const FORGE = `import fs from 'node:fs';
 const change = (key, json) => {
-  const body = Buffer.from(JSON.stringify({ key, json }));
-  const head = Buffer.alloc(5);
-  head.writeUInt32LE(body.length + 1, 0);
+  const name = Buffer.from(JSON.stringify(key));
+  const body = Buffer.concat([name, Buffer.from(json)]);
+  const head = Buffer.alloc(9);
+  head.writeUInt32LE(body.length + 5, 0);
   head[4] = 15;
+  head.writeUInt32LE(name.length, 5);
   return Buffer.concat([head, body]);
 };
 const write = (bytes) => {
