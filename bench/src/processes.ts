@@ -45,12 +45,17 @@ function statOf(pid: number): string[] | undefined {
   return stat?.slice(stat.lastIndexOf(')') + 2).split(' ');
 }
 
+/** CPU seconds of one process; 0 if it has ended. */
+function ownCpuOf(pid: number): number {
+  const stat = statOf(pid);
+  return stat ? (Number(stat[11]) + Number(stat[12])) / 100 : 0;
+}
+
 /** CPU seconds of a process and its live descendants. */
 export function cpuOf(root: number): { itself: number; below: number } {
   const sum = { itself: 0, below: 0 };
   for (const pid of treeOf(root)) {
-    const stat = statOf(pid);
-    if (stat) sum[pid === root ? 'itself' : 'below'] += (Number(stat[11]) + Number(stat[12])) / 100;
+    sum[pid === root ? 'itself' : 'below'] += ownCpuOf(pid);
   }
   return sum;
 }
@@ -65,8 +70,10 @@ export async function descendantsIdle(): Promise<void> {
 
 /** CPU seconds that the descendants of this process use within a time, without those that end meanwhile. */
 export async function cpuUsedBelow(durationMs: number): Promise<number> {
-  const measure = () =>
-    new Map(treeOf(process.pid).map((pid) => [pid, pid === process.pid ? 0 : cpuOf(pid).itself]));
+  const measure = () => {
+    const pids = treeOf(process.pid).filter((pid) => pid !== process.pid);
+    return new Map(pids.map((pid) => [pid, ownCpuOf(pid)]));
+  };
   const before = measure();
   await pause(durationMs);
   let used = 0;
@@ -78,7 +85,7 @@ export async function cpuUsedBelow(durationMs: number): Promise<number> {
 export function cpuOfProgram(root: number, program: string): number {
   return treeOf(root)
     .filter((pid) => readIfThere(`/proc/${pid}/comm`)?.trim() === program)
-    .reduce((sum, pid) => sum + cpuOf(pid).itself, 0);
+    .reduce((sum, pid) => sum + ownCpuOf(pid), 0);
 }
 
 /** Bytes written by a process; 0 if unreadable. */

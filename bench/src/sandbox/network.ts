@@ -42,7 +42,7 @@ async function measureDirectly(url: string): Promise<Times> {
   return JSON.parse(stdout) as Times;
 }
 
-/** Two wake-ups of an idle processor, of which the relay adds two to a request and two more to a connection; ms (p50) */
+/** Round trip to another process after a pause, ms (p50): two wake-ups, such as those that the relay adds to a request. */
 async function echoWithPauses(): Promise<number> {
   const node = await startBareNode();
   const times: number[] = [];

@@ -7,7 +7,8 @@ import { createFrameBlocks } from './frame-blocks.ts';
 import { createFrameChannel, type FrameChannel, type FrameChannelOptions } from './frame-channel.ts';
 import { createFrameParser, type FrameParser } from './frame-parser.ts';
 import { type ChildMessage, maxFrameBytes } from './frame-schema.ts';
-import { encodeFrame, FRAME } from './protocol.ts';
+import { encodeFrame } from './frames.fixture.ts';
+import { FRAME } from './protocol.ts';
 import { createTurns } from './turns.ts';
 
 interface Wire {

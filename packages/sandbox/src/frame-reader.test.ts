@@ -2,7 +2,8 @@ import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { createFrameBlocks, type FrameBlocks } from './frame-blocks.ts';
 import { contentOf, createFrameReader, type Frame, type FrameReader } from './frame-reader.ts';
-import { encodeFrame, FRAME, ProtocolError } from './protocol.ts';
+import { encodeFrame } from './frames.fixture.ts';
+import { FRAME, ProtocolError } from './protocol.ts';
 
 const frame = fc.record({
   type: fc.constantFrom(...Object.values(FRAME)),

@@ -68,6 +68,7 @@ export const maxFrameBytes = (
     : MAX_BYTES[type];
 
 function parse(text: string): unknown {
+  if (isTooDeep(text)) throw new ProtocolError('a frame that is nested too deeply');
   try {
     return JSON.parse(text);
   } catch {
@@ -76,9 +77,7 @@ function parse(text: string): unknown {
 }
 
 function object(bytes: Buffer, start = 0, end = bytes.length): Fields {
-  const text = bytes.toString('utf8', start, end);
-  if (isTooDeep(text)) throw new ProtocolError('a frame that is nested too deeply');
-  const value = parse(text);
+  const value = parse(bytes.toString('utf8', start, end));
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw new ProtocolError('a frame without fields');
   return value as Fields;
@@ -117,7 +116,7 @@ export function readFrame(type: number, content: Buffer): ChildMessage {
 
 /** Whether it is a text of at most this number of bytes in UTF-8. */
 const isShortText = (value: unknown, maxBytes: number) =>
-  isText(value) && value.length <= maxBytes && Buffer.byteLength(value) <= maxBytes;
+  isText(value) && Buffer.byteLength(value) <= maxBytes;
 
 /** Of emits, exports and sends: a JSON object with its length before it, then a payload. */
 function readHead(content: Buffer): { head: Fields; payload: string } {
@@ -257,7 +256,6 @@ function readDbSet(content: Buffer): { key: string; json: string | undefined } {
   if (!isText(key)) throw new ProtocolError('a db entry without a key');
   if (end === content.length) return { key, json: undefined };
   const json = content.toString('utf8', end);
-  if (isTooDeep(json)) throw new ProtocolError('a db entry that is nested too deeply');
   parse(json);
   return { key, json };
 }

@@ -16,8 +16,9 @@ import type {
 /**
  * Frames between the supervisor and a child, over a separate descriptor: length of type and content (u32 LE), type
  * (u8), content. The content is JSON; that of a call, emit, export or send is length of the JSON (u32 LE), JSON, payload,
- * and that of a dbSet length of the JSON of the key, this JSON, JSON of the value (empty: the key is deleted). A payload is
- * JSON, too: as a part of the other JSON it would be escaped. No frame contains an identity: the connection identifies the process.
+ * and that of a dbSet length of the JSON of the key, this JSON, JSON of the value (empty: the key is deleted). A payload
+ * is JSON, too: as a part of the other JSON it would be escaped. No frame contains an identity: the connection identifies
+ * the process.
  */
 
 export const FRAME = {
@@ -41,8 +42,9 @@ export const PRELOAD = 'preload';
 /** Names a file with further certificate authorities, which Node reads when it starts; user code does not see it. */
 export const CA_VARIABLE = 'NODE_EXTRA_CA_CERTS';
 
-/** Captured, since user code may replace it. */
+// Captured before user code, which may replace them, is loaded.
 const { parse } = JSON;
+const { write } = Buffer.prototype;
 
 /** Length and type. */
 export const HEADER_BYTES = 5;
@@ -72,6 +74,38 @@ export type EndFrame =
 /** The JSON of an emit. Fields that are null, and an empty name, are left out. */
 export type EmitHead = Pick<Emit, 'at'> & Partial<Omit<Emit, 'payload'>>;
 
+const writeText = (target: Buffer, text: string, at: number): number => write.call(target, text, at);
+
+function putLength(target: Buffer, at: number, value: number): void {
+  target[at] = value;
+  target[at + 1] = value >>> 8;
+  target[at + 2] = value >>> 16;
+  target[at + 3] = value >>> 24;
+}
+
+/**
+ * Writes a frame into `target`, which has room for it.
+ * @param payload undefined: the head is the whole content
+ * @returns the position behind the frame
+ */
+export function putFrame(
+  target: Buffer,
+  start: number,
+  type: FrameType,
+  head: string,
+  payload: string | undefined,
+): number {
+  let at = start + HEADER_BYTES;
+  if (payload !== undefined) at += 4;
+  const headBytes = writeText(target, head, at);
+  if (payload !== undefined) putLength(target, at - 4, headBytes);
+  at += headBytes;
+  if (payload !== undefined) at += writeText(target, payload, at);
+  putLength(target, start, at - start - 4);
+  target[start + 4] = type;
+  return at;
+}
+
 /** The payload is the event of the call, if it has one. */
 export function encodeCall(frame: CallFrame): Buffer {
   const { call } = frame;
@@ -82,13 +116,8 @@ export function encodeCall(frame: CallFrame): Buffer {
     head = { ...frame, call: { ...call, trigger: { kind: 'value', json: '' } } };
   }
   const json = JSON.stringify(head);
-  const headBytes = Buffer.byteLength(json);
-  const bytes = Buffer.allocUnsafe(HEADER_BYTES + 4 + headBytes + Buffer.byteLength(event));
-  bytes.writeUInt32LE(bytes.length - 4, 0);
-  bytes[4] = FRAME.call;
-  bytes.writeUInt32LE(headBytes, HEADER_BYTES);
-  bytes.write(json, HEADER_BYTES + 4);
-  bytes.write(event, HEADER_BYTES + 4 + headBytes);
+  const bytes = Buffer.allocUnsafe(HEADER_BYTES + 4 + Buffer.byteLength(json) + Buffer.byteLength(event));
+  putFrame(bytes, 0, FRAME.call, json, event);
   return bytes;
 }
 
@@ -98,15 +127,6 @@ export function decodeCall(content: Buffer): CallFrame {
   const frame = parse(content.toString('utf8', 4, end)) as CallFrame;
   const { call } = frame;
   if (call.kind === 'run' && call.trigger.kind === 'value') call.trigger.json = content.toString('utf8', end);
-  return frame;
-}
-
-export function encodeFrame(type: FrameType, content: unknown): Buffer {
-  const json = JSON.stringify(content);
-  const frame = Buffer.allocUnsafe(HEADER_BYTES + Buffer.byteLength(json));
-  frame.writeUInt32LE(frame.length - 4, 0);
-  frame[4] = type;
-  frame.write(json, HEADER_BYTES);
   return frame;
 }
 

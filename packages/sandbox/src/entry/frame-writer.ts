@@ -1,12 +1,11 @@
 import { writeSync } from 'node:fs';
-import { type FrameType, HEADER_BYTES } from '../protocol.ts';
+import { type FrameType, HEADER_BYTES, putFrame } from '../protocol.ts';
 
 /** Frames are written earlier when they reach this size together. */
 const MAX_PENDING_BYTES = 64 * 1024;
 const MAX_CALLS_PER_TURN = 64;
 
 // Captured before user code, which may replace them, is loaded.
-const { write } = Buffer.prototype;
 const { stringify } = JSON;
 const immediate = setImmediate;
 const NativePromise = Promise;
@@ -76,10 +75,10 @@ export function createFrameWriter(fd: number, closed: () => never): FrameWriter 
     if (most > out.length - outBytes) flush();
     if (most > out.length) {
       const frame = Buffer.allocUnsafeSlow(most);
-      writeAll(frame, put(frame, 0, type, head, payload));
+      writeAll(frame, putFrame(frame, 0, type, head, payload));
       return;
     }
-    outBytes = put(out, outBytes, type, head, payload);
+    outBytes = putFrame(out, outBytes, type, head, payload);
     endTurnLater();
   }
 
@@ -94,32 +93,4 @@ export function createFrameWriter(fd: number, closed: () => never): FrameWriter 
       });
     },
   };
-}
-
-const writeText = (target: Buffer, text: string, at: number): number => write.call(target, text, at);
-
-function putLength(target: Buffer, at: number, value: number): void {
-  target[at] = value;
-  target[at + 1] = value >>> 8;
-  target[at + 2] = value >>> 16;
-  target[at + 3] = value >>> 24;
-}
-
-/** @returns the position behind the frame */
-function put(
-  target: Buffer,
-  start: number,
-  type: FrameType,
-  head: string,
-  payload: string | undefined,
-): number {
-  let at = start + HEADER_BYTES;
-  if (payload !== undefined) at += 4;
-  const headBytes = writeText(target, head, at);
-  if (payload !== undefined) putLength(target, at - 4, headBytes);
-  at += headBytes;
-  if (payload !== undefined) at += writeText(target, payload, at);
-  putLength(target, start, at - start - 4);
-  target[start + 4] = type;
-  return at;
 }
