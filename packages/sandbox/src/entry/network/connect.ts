@@ -26,6 +26,9 @@ type Normalized = [Options, ((...args: unknown[]) => void) | null];
 interface Internals {
   connecting: boolean;
   _peername: unknown;
+  /** The first write of a connecting socket, which is made when `connect` is emitted. */
+  _pendingData: unknown;
+  _pendingEncoding: string;
   _writeGeneric(writev: boolean, data: Buffer, encoding: string, done: (error?: Error) => void): void;
 }
 
@@ -39,11 +42,24 @@ const normalizeArgs = (net as unknown as { _normalizeArgs(args: unknown[]): Norm
 const normalize = (args: unknown[]): Normalized =>
   Array.isArray(args[0]) ? (args[0] as Normalized) : normalizeArgs(args);
 
+/** Bytes of a first write that are sent with the preamble. */
+const MAX_EARLY_BYTES = 16 * 1024;
 /** Time between the end of a connection and the report that it was a reset, if the relay has ended. */
 const RESET_NEWS_MS = 10;
 
 /** Target of warm-up requests; see `warm` in wire.ts. */
 export const WARM_HOST = 'warm.invalid';
+
+/**
+ * The bytes that the code writes first, if it does not wait for the connection. The relay keeps them until it is
+ * established, so that the request need not wait for the answer of the relay.
+ */
+function firstWrite({ _pendingData: data, _pendingEncoding: encoding }: Internals): Uint8Array {
+  const isText = typeof data === 'string';
+  if (!isText && !(data instanceof Uint8Array)) return Buffer.alloc(0);
+  const bytes = isText ? Buffer.from(data, encoding as BufferEncoding) : data;
+  return bytes.length <= MAX_EARLY_BYTES ? bytes : Buffer.alloc(0);
+}
 
 /**
  * Connects sockets to the relay instead of the target. The relay dials and reports the outcome over the channel; until
@@ -104,10 +120,25 @@ export function patchConnect(path: string, channel: Channel, systemLookup: () =>
       if (socket.destroyed) return;
       const operation = host === WARM_HOST ? OPERATION.warm : OPERATION.connect;
       const preamble = encodePreamble({ operation, channel: threadId, id, port, host: target });
+      const early = firstWrite(self);
       // Bypasses the stream, in which a write of the code may wait for the connection.
       self.connecting = false;
-      self._writeGeneric(false, preamble, 'buffer', (error) => error && socket.destroy(error));
+      const bytes = Buffer.concat([preamble, early]);
+      self._writeGeneric(false, bytes, 'buffer', (error) => error && socket.destroy(error));
       self.connecting = true;
+      if (early.length > 0) skipFirstWrite();
+    }
+
+    /** Node makes the first write when `connect` is emitted. */
+    function skipFirstWrite(): void {
+      self._writeGeneric = (_writev, _data, _encoding, done) => {
+        restoreWrite();
+        done();
+      };
+    }
+
+    function restoreWrite(): void {
+      delete (self as Partial<Internals>)._writeGeneric;
     }
 
     socket.emit = ((name: string | symbol, ...args: unknown[]) => {
@@ -173,6 +204,7 @@ export function patchConnect(path: string, channel: Channel, systemLookup: () =>
     });
     socket.once('close', () => {
       restoreEmit();
+      restoreWrite();
       channel.forget(id);
       channel.send({ close: id });
     });
