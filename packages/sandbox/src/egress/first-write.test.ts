@@ -1,6 +1,5 @@
-import { once } from 'node:events';
-import { type AddressInfo, createServer } from 'node:net';
 import { describe, expect, test } from '@jest/globals';
+import { freePort } from '@wellspring/testing/free-port';
 import { forSuite } from '@wellspring/testing/lifetimes';
 import { openSandbox, TIERS, values } from '../sandbox.fixture.ts';
 import { echo, serve } from './relay.fixture.ts';
@@ -54,15 +53,13 @@ describe.each(TIERS)('in tier %s, a write before the connection', (tier) => {
   });
 
   test('fails with a connection that is refused', async () => {
-    const closed = createServer().listen(0, '127.0.0.1');
-    await once(closed, 'listening');
-    const { port } = closed.address() as AddressInfo;
-    closed.close();
-    await once(closed, 'close');
     const body = `const socket = net.connect(s.port, '127.0.0.1');
       const written = new Promise((resolve) => socket.write('lost', (error) => resolve(error?.code)));
       const [{ code }] = await once(socket, 'error');
       return [code, await written];`;
-    expect(await run(body, { port })).toEqual(['ECONNREFUSED', 'ERR_SOCKET_CLOSED_BEFORE_CONNECTION']);
+    expect(await run(body, { port: await freePort() })).toEqual([
+      'ECONNREFUSED',
+      'ERR_SOCKET_CLOSED_BEFORE_CONNECTION',
+    ]);
   });
 });
