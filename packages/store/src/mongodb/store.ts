@@ -10,6 +10,7 @@ import type { Collection, CollectionDefinition, Row, Store } from '../port.ts';
 import { createCollection } from './collection.ts';
 import { createCommits } from './commits.ts';
 import { dropStaleIndexes } from './indexes.ts';
+import { leased } from './leased-revisions.ts';
 import { createPendingRows, type StoredState } from './pending-rows.ts';
 import { createCodec, decodeString, encodeString } from './row.ts';
 
@@ -78,6 +79,7 @@ export function createMongoStore({ db, ping }: Mongo, { clock }: { clock: Clock 
       let found = collections.get(definition.name) as Collection<T> | undefined;
       if (!found) {
         found = counted(make(definition), definition, () => store.collection(revisions));
+        if (definition.name === revisions.name) found = leased(found as never) as never;
         collections.set(definition.name, found as unknown as Collection<never>);
       }
       return found;
