@@ -49,7 +49,7 @@ test('a directory and files that others may read become private', async () => {
 test('a data directory that cannot be used is named with its setting and the reason', async () => {
   const file = join(home.path, 'file');
   await writeFile(file, '');
-  for (const path of [file, join(file, 'data')]) {
+  for (const path of [file, join(file, 'data'), '/proc/data', '/proc/a/data']) {
     expect(() => prepareDataDirectory(path, log, true)).toThrow(
       new RegExp(`^The data directory ${path} cannot be used: .*mkdir.* or set WELLSPRING_DATA_DIR `),
     );

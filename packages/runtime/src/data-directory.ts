@@ -1,5 +1,5 @@
 import { chmodSync, lstatSync, mkdirSync, readdirSync, type Stats, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Log } from '@wellspring/core/log';
 
 const PRIVATE_DIRECTORY = 0o700;
@@ -55,8 +55,22 @@ export function prepareDataDirectory(directory: string, log: Log, holdsData: boo
   }
 }
 
+const isDirectory = (path: string) => statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+
+/** With `recursive`, Node.js loops forever where a directory exists, but takes no entries, as in /proc. */
+function makeDirectory(path: string): void {
+  if (isDirectory(path)) return;
+  makeDirectory(dirname(path));
+  try {
+    mkdirSync(path, { mode: PRIVATE_DIRECTORY });
+  } catch (error) {
+    // Another process may have been faster.
+    if (!isDirectory(path)) throw error;
+  }
+}
+
 function prepare(directory: string, log: Log, holdsData: boolean): void {
-  mkdirSync(directory, { recursive: true, mode: PRIVATE_DIRECTORY });
+  makeDirectory(directory);
   const found = statSync(directory);
   if (!isOwn(found)) {
     if (holdsData && (found.mode & WRITABLE_BY_OTHERS) !== 0) {
