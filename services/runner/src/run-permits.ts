@@ -1,4 +1,4 @@
-import { createFairPermits } from '@wellspring/core/fair-permits';
+import { createFairPermits, type FairPermits } from '@wellspring/core/fair-permits';
 import { createFairAdmission, type FairAdmission } from '@wellspring/queue/fair-admission';
 import type { Deps } from '@wellspring/runtime/deps';
 
@@ -16,14 +16,9 @@ export const PERMIT_COUNTS: PermitCounts = { runs: 256, hooks: 64 };
  * half of them, and its waiting runs do not block other owners.
  */
 export interface RunPermits extends FairAdmission {
-  /** @throws the reason of the signal */
-  hook(ownerId: string, signal: AbortSignal): Promise<() => void>;
+  hooks: FairPermits;
 }
 
 export function createRunPermits({ store }: Pick<Deps, 'store'>, counts: PermitCounts): RunPermits {
-  const hooks = createFairPermits({ total: counts.hooks });
-  return {
-    ...createFairAdmission(store, counts.runs),
-    hook: (ownerId, signal) => hooks.acquire(ownerId, signal),
-  };
+  return { ...createFairAdmission(store, counts.runs), hooks: createFairPermits({ total: counts.hooks }) };
 }

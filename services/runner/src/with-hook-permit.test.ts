@@ -4,10 +4,10 @@ import { OWNER } from '@wellspring/testing/rows';
 import { withHookPermit } from './with-hook-permit.ts';
 
 test('work that waits for the share of its owner is not started once its caller has given up', async () => {
-  const permits = createFairPermits({ total: 1 });
+  const hooks = createFairPermits({ total: 1 });
   const [waiting, settled] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const deps = {
-    permits: { hook: permits.acquire },
+    permits: { hooks },
     costs: {
       settled: () => {
         waiting.resolve();

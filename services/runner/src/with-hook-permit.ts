@@ -1,9 +1,10 @@
+import { withPermit } from '@wellspring/core/fair-permits';
 import type { OwnerCosts } from './owner-costs.ts';
 import type { RunPermits } from './run-permits.ts';
 
 export interface PermitDeps {
   /** Those of hooks: runs do not wait for them. */
-  permits: Pick<RunPermits, 'hook'>;
+  permits: Pick<RunPermits, 'hooks'>;
   costs: Pick<OwnerCosts, 'settled'>;
 }
 
@@ -12,18 +13,19 @@ export interface PermitDeps {
  * @param until aborted when the caller gives up: the work is not started any more
  * @throws the reason of the signal
  */
-export async function withHookPermit<T>(
+export const withHookPermit = <T>(
   { permits, costs }: PermitDeps,
   ownerId: string,
   until: AbortSignal,
   work: () => Promise<T>,
-): Promise<T> {
-  const release = await permits.hook(ownerId, until);
-  try {
-    await costs.settled(ownerId, { signal: until });
-    until.throwIfAborted();
-    return await work();
-  } finally {
-    release();
-  }
-}
+): Promise<T> =>
+  withPermit(
+    permits.hooks,
+    ownerId,
+    async () => {
+      await costs.settled(ownerId, { signal: until });
+      until.throwIfAborted();
+      return work();
+    },
+    until,
+  );
