@@ -11,7 +11,7 @@ import { canAccess, ownerFor } from '@wellspring/http/principal';
 import type { Deps } from '@wellspring/runtime/deps';
 import { type AutoSubscriptionRow, autoSubscriptions } from '@wellspring/store/collections/subscriptions';
 import { findOrInsert } from '@wellspring/store/insert-new';
-import { checkListener } from './check-ends.ts';
+import { checkListener, insertBetween } from './check-ends.ts';
 
 const presentAutoSubscription = ({ id, event_name, listener_id, created_at }: AutoSubscriptionRow) => ({
   id,
@@ -28,12 +28,12 @@ export function autoSubscriptionRoutes({ store, clock }: Pick<Deps, 'store' | 'c
     route(createAutoSubscription, async ({ principal, input }) => {
       const { owner_id, user_id } = ownerFor(principal, input.org_id);
       const { event_name, listener_id } = input;
-      await checkListener(store, principal, listener_id);
       const unique = { owner_id, listener_id, event_name };
       const created_at = Math.floor(clock.now() / 1000);
-      return presentAutoSubscription(
-        await findOrInsert(rows, unique, () => ({ id: newId('as'), user_id, ...unique, created_at })),
-      );
+      const check = () => checkListener(store, principal, listener_id);
+      const insert = () =>
+        findOrInsert(rows, unique, () => ({ id: newId('as'), user_id, ...unique, created_at }));
+      return presentAutoSubscription(await insertBetween(rows, check, insert));
     }),
 
     route(listAutoSubscriptions, async ({ principal, input }) => {

@@ -2,11 +2,11 @@ import { LIMITS } from '@wellspring/contract/limits';
 import type { Principal } from '@wellspring/contract/principal';
 import { isGlob } from '@wellspring/core/glob';
 import { isId } from '@wellspring/core/ids';
-import { invalidParameter, notFound } from '@wellspring/core/problem';
+import { invalidParameter, notFound, Problem } from '@wellspring/core/problem';
 import { canAccess } from '@wellspring/http/principal';
 import { findEmitter } from '@wellspring/store/collections/emitters';
 import { webhooks } from '@wellspring/store/collections/webhooks';
-import type { Store } from '@wellspring/store/port';
+import type { Collection, Row, Store } from '@wellspring/store/port';
 
 /**
  * Checks that the principal may listen to this emitter: a source, a workflow, an owner (the user or an organization), or a
@@ -45,6 +45,27 @@ export async function checkListener(store: Store, principal: Principal, id: stri
     throw invalidParameter('listener_id', 'listener_id must be the id of a source, workflow or webhook.');
   }
   if (!(await mayUse(store, principal, id))) throw notFound('listener', id);
+}
+
+/**
+ * Inserts a row between the ends: the deletion of one does not remove what is inserted later.
+ * @param check of the ends, before and after the insert
+ * @throws Problem of the check; the row is removed then
+ */
+export async function insertBetween<T extends Row>(
+  rows: Collection<T>,
+  check: () => Promise<void>,
+  insert: () => Promise<T>,
+): Promise<T> {
+  await check();
+  const row = await insert();
+  try {
+    await check();
+  } catch (error) {
+    if (error instanceof Problem) await rows.remove(row.id);
+    throw error;
+  }
+  return row;
 }
 
 async function mayUse(store: Store, principal: Principal, id: string): Promise<boolean> {

@@ -4,6 +4,7 @@ import type { Service } from '@wellspring/runtime/service';
 import { sources } from '@wellspring/store/collections/sources';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { webhooks } from '@wellspring/store/collections/webhooks';
+import type { Store } from '@wellspring/store/port';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
 import { OWNER, sourceRow, webhookRow } from '@wellspring/testing/rows';
 import { ALICE, BOB, callApi, ORG, useHarness } from '@wellspring/testing/service-harness';
@@ -46,6 +47,29 @@ describe('creating', () => {
     expect(await t.store.collection(subscriptions).count()).toBe(1);
     const named = await api('POST', { ...triple, event_name: 'orders' });
     expect(named.json.data.id).not.toBe(first.id);
+  });
+
+  test('leaves no row if an end is deleted meanwhile', async () => {
+    const ends = { emitter_id: await source(), listener_id: await webhook() };
+    const rows = t.store.collection(subscriptions);
+    const deleteWebhook = async () => {
+      await t.store.collection(webhooks).remove(ends.listener_id);
+      await rows.removeWhere({ listener_id: ends.listener_id });
+    };
+    const store: Store = {
+      ...t.store,
+      collection: (definition) => {
+        const found = t.store.collection(definition);
+        const insert: typeof found.insert = async (row) => {
+          await deleteWebhook();
+          await found.insert(row);
+        };
+        return { ...found, insert };
+      },
+    };
+    service = createSubscriptionsService({ ...t, store });
+    expect((await api('POST', ends)).status).toBe(404);
+    expect(await rows.count()).toBe(0);
   });
 
   test('accepts every emitter and listener that the caller may access', async () => {

@@ -14,7 +14,7 @@ import type { Deps } from '@wellspring/runtime/deps';
 import { type SubscriptionRow, subscriptions } from '@wellspring/store/collections/subscriptions';
 import { findOrInsert } from '@wellspring/store/insert-new';
 import type { Store } from '@wellspring/store/port';
-import { checkEmitter, checkEventName, checkListener } from './check-ends.ts';
+import { checkEmitter, checkEventName, checkListener, insertBetween } from './check-ends.ts';
 
 const presentSubscription = (row: SubscriptionRow) => ({
   id: row.id,
@@ -54,9 +54,12 @@ export function subscriptionRoutes({ store, clock }: Pick<Deps, 'store' | 'clock
         listener_id: input.listener_id,
         event_name: checkEventName(input.event_name),
       };
-      await checkEmitter(store, principal, key.emitter_id);
-      await checkListener(store, principal, key.listener_id);
-      return presentSubscription(await subscribe(store, key, user_id, clock.now()));
+      const check = async () => {
+        await checkEmitter(store, principal, key.emitter_id);
+        await checkListener(store, principal, key.listener_id);
+      };
+      const insert = () => subscribe(store, key, user_id, clock.now());
+      return presentSubscription(await insertBetween(rows, check, insert));
     }),
 
     route(deleteSubscription, async ({ principal, input }) => {
