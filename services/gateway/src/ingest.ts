@@ -17,7 +17,7 @@ import { createQuotas } from '@wellspring/runtime/quotas';
 import type { EndpointRow } from '@wellspring/store/collections/sources';
 import { createCallHeaders } from './call-headers.ts';
 import { createClientIp } from './client-ip.ts';
-import type { EndpointCache } from './endpoint-cache.ts';
+import { createFindEndpoint } from './find-endpoint.ts';
 import { holdReply } from './hold-reply.ts';
 import { bodyLimitOf, createMultipart, isMultipart } from './multipart.ts';
 import { createRateLimit } from './rate-limit.ts';
@@ -26,7 +26,7 @@ import { assertSendable, sandboxed } from './reply-headers.ts';
 export type IngestDeps = Pick<
   Deps,
   'store' | 'queue' | 'call' | 'blob' | 'clock' | 'log' | 'config' | 'metrics' | 'memory' | 'seal' | 'buckets'
-> & { endpoints: Pick<EndpointCache, 'find'> };
+>;
 
 const METHODS = 'GET,HEAD,PUT,PATCH,POST,DELETE';
 /** Of a call besides its body: headers, URL, the record itself. */
@@ -44,7 +44,8 @@ const BODILESS = new Set([204, 205, 304]);
  * @returns false for other requests
  */
 export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: ServerResponse) => boolean {
-  const { endpoints, queue, call, clock, log, config, metrics } = deps;
+  const { queue, call, clock, log, config, metrics } = deps;
+  const findEndpoint = createFindEndpoint(deps);
   const clientIp = createClientIp(config.trustProxy);
   const quotas = createQuotas(deps);
   const headersOf = createCallHeaders(config.publicUrl);
@@ -93,7 +94,7 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
     res: ServerResponse,
     { key, rest, ownHost }: NonNullable<ReturnType<typeof locate>>,
   ): Promise<void> {
-    const endpoint = KEY.test(key) ? await endpoints.find(key) : undefined;
+    const endpoint = KEY.test(key) ? await findEndpoint(key) : undefined;
     if (!endpoint) {
       req.resume();
       return text(res, 404, 'Not Found');

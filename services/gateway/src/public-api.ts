@@ -12,7 +12,6 @@ import { readBody } from '@wellspring/http/read-body';
 import type { Deps } from '@wellspring/runtime/deps';
 import { createApiMetrics } from './api-metrics.ts';
 import { createAuthenticator, operatorPrincipal } from './authenticate.ts';
-import type { EndpointCache } from './endpoint-cache.ts';
 import type { Idempotency } from './idempotency.ts';
 import { createRateLimit } from './rate-limit.ts';
 import { createRouteTable } from './route-table.ts';
@@ -23,7 +22,7 @@ export type RequestListenerOf = (service: ServiceName) => RequestListener;
 type ApiDeps = Pick<
   Deps,
   'store' | 'pubsub' | 'clock' | 'log' | 'config' | 'seal' | 'metrics' | 'buckets' | 'memory'
-> & { cache: Pick<EndpointCache, 'suspendDuring'> };
+>;
 
 interface Api<P extends Principal> {
   /** Prefix of its paths. */
@@ -135,8 +134,6 @@ export function createPublicApi(
     async pass(req, res, { user_id }, { service, endpoint }) {
       const hold = createHold(deps.memory.api, user_id);
       await receive(req, res, hold);
-      // Only now: strangers, and bodies that never arrive, must not suspend it for everybody.
-      deps.cache.suspendDuring(req, res);
       const caller = { userId: user_id, hold, ...(endpoint.changesNothing && { maxKept: MAX_KEPT }) };
       await idempotency.handle(req, res, caller, () => service(req, res));
     },
@@ -154,10 +151,7 @@ export function createOperatorApi(
     root: '/admin/v1',
     endpoints: endpoints.filter(({ listener }) => listener === 'operator'),
     authenticate: ({ headers }) => operatorPrincipal(headers.authorization, deps.config.adminKey),
-    pass(req, res, _principal, { service }) {
-      deps.cache.suspendDuring(req, res);
-      service(req, res);
-    },
+    pass: (req, res, _principal, { service }) => service(req, res),
   };
   return createApi(deps, api, listenerOf);
 }

@@ -5,7 +5,6 @@ import type { Service } from '@wellspring/runtime/service';
 import { createBlobs } from './blobs.ts';
 import { createCors } from './cors.ts';
 import { createDocsPage, documentRoutes } from './documents.ts';
-import { createEndpointCache } from './endpoint-cache.ts';
 import { createIdempotency } from './idempotency.ts';
 import { createIngest } from './ingest.ts';
 import { deadLetterRoutes } from './operator/dead-letters.ts';
@@ -25,14 +24,13 @@ export interface Gateway extends Service {
 /** @param listenerOf the request listener of a service */
 export function createGatewayService(deps: Deps, listenerOf: RequestListenerOf): Gateway {
   const declared = Object.values(endpoints);
-  const cache = createEndpointCache(deps);
-  const ingest = createIngest({ ...deps, endpoints: cache });
+  const ingest = createIngest(deps);
   const blobs = createBlobs(deps);
   const docs = createDocsPage();
   const cors = createCors(deps.config.corsOrigins);
   const idempotency = createIdempotency(deps);
-  const publicApi = createPublicApi({ ...deps, cache }, declared, listenerOf, idempotency);
-  const operatorApi = createOperatorApi({ ...deps, cache }, declared, listenerOf);
+  const publicApi = createPublicApi(deps, declared, listenerOf, idempotency);
+  const operatorApi = createOperatorApi(deps, declared, listenerOf);
   return {
     name: 'gateway',
     routes: [

@@ -5,7 +5,7 @@ import type { Store } from '../port.ts';
 
 /** Counts the writes to collections that others cache; see CollectionDefinition. */
 export interface RevisionRow {
-  /** `listeners`: raised by each write to sources, workflows, webhooks, subscriptions and members. */
+  /** `listeners`: raised by each write to sources, endpoints, workflows, webhooks, subscriptions and members. */
   id: string;
   n: number;
 }

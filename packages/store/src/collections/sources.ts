@@ -84,6 +84,7 @@ export interface EndpointRow {
 }
 export const endpoints: CollectionDefinition<EndpointRow> = {
   name: 'endpoints',
+  revision: { of: 'listeners' },
   indexes: [{ fields: ['source_id'] }],
 };
 
