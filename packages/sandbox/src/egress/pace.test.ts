@@ -24,6 +24,13 @@ test('connections of an owner that pass on much continue in order in later turns
   expect(pass(6)).toBe(false);
 });
 
+test('a small chunk counts for more than its bytes, since it takes as long', () => {
+  const pace = createPace(128 * KB);
+  const passed = Array.from({ length: 100 }, () => pace.pass('tiny', 1, () => {}));
+  expect(passed.indexOf(true)).toBeLessThan(70);
+  expect(pace.pass('other', 1, () => {})).toBe(false);
+});
+
 test('one owner that sends much does not hold up the network of others', async () => {
   let received = 0;
   await using sink = await serve((socket) => socket.on('data', ({ length }) => (received += length)));

@@ -15,6 +15,8 @@ export interface Pace {
 const TURN_BYTES = 128 * 1024;
 /** Bytes that a connection reads at a time. */
 const CHUNK_BYTES = 64 * 1024;
+/** A chunk takes at least as long as one of this size. */
+const MIN_CHUNK_BYTES = 2 * 1024;
 
 interface Owner {
   bytes: number;
@@ -46,7 +48,7 @@ export function createPace(turnBytes = TURN_BYTES): Pace {
     pass(id, bytes, resume) {
       const owner = owners.get(id) ?? { bytes: 0, paused: [] };
       owners.set(id, owner);
-      owner.bytes += bytes;
+      owner.bytes += Math.max(bytes, MIN_CHUNK_BYTES);
       schedule();
       if (owner.bytes < turnBytes) return false;
       owner.paused.push(resume);

@@ -27,6 +27,9 @@ export function pump(inside: Socket, outside: Socket, { count, pass, onBroken, o
   const finish = (how: () => void) => {
     if (over) return;
     over = true;
+    // What arrives from now on counts for no limit, so it is not read.
+    inside.pause();
+    outside.pause();
     how();
   };
 
@@ -39,7 +42,7 @@ export function pump(inside: Socket, outside: Socket, { count, pass, onBroken, o
     };
     const resume = () => {
       reasonsToPause -= 1;
-      if (reasonsToPause === 0) from.resume();
+      if (reasonsToPause === 0 && !over) from.resume();
     };
     from.on('data', (chunk: Buffer) => {
       if (over) return;

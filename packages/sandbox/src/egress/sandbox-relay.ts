@@ -236,9 +236,9 @@ export function createSandboxRelay({
 
   function warm(socket: Socket, { channel, id }: Preamble): void {
     channels.get(channel)?.send({ id, connected: { address: '0.0.0.0', family: 4, port: 80 } });
-    socket.on('error', () => socket.destroy());
-    socket.once('data', () => socket.end(WARM_RESPONSE));
-    socket.on('end', () => socket.destroy());
+    // Destroyed with the answer: code may use it, too, and what it sends here counts for no limit.
+    socket.once('data', () => socket.end(WARM_RESPONSE, () => socket.destroy()));
+    socket.once('end', () => socket.destroy());
     socket.resume();
   }
 

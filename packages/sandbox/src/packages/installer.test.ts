@@ -1,8 +1,11 @@
+import { PassThrough, Readable } from 'node:stream';
 import { describe, expect, test } from '@jest/globals';
 import { runInstaller } from './installer.ts';
 import type { Jail } from './jail/jail.ts';
 import { JAILS, openJail } from './jail.fixture.ts';
 import type { UsageLimits } from './jailed/watch-usage.ts';
+
+const MB = 1024 * 1024;
 
 /** The same jail with other limits for the program in it. */
 const limited = (jail: Jail, limits: UsageLimits): Jail => ({
@@ -11,6 +14,53 @@ const limited = (jail: Jail, limits: UsageLimits): Jail => ({
     const jailed = jail.spawn(program);
     return { ...jailed, view: { ...jailed.view, limits } };
   },
+});
+
+/** A package manager that writes frames of its own. */
+function forged(frames: (size: number) => readonly Buffer[], taken: (bytes: number) => void): Jail {
+  const stdout = Readable.from(
+    (function* () {
+      for (let bytes = 0; ; bytes += MB) {
+        for (const frame of frames(MB)) yield frame;
+        taken(bytes);
+      }
+    })(),
+    { objectMode: false, highWaterMark: MB },
+  );
+  const child = { on: () => {}, stdin: new PassThrough(), stderr: new PassThrough(), stdout };
+  return {
+    ...({} as Jail),
+    spawn: () =>
+      ({
+        child,
+        view: { directory: '/', packageManager: '/', gateway: {}, limits: null },
+        end: async () => {
+          stdout.destroy();
+        },
+        isFull: () => false,
+      }) as never,
+  };
+}
+
+const frame = (type: string, size: number): Buffer => {
+  const header = Buffer.from(JSON.stringify({ type, size }));
+  const length = Buffer.alloc(4);
+  length.writeUInt32LE(header.length);
+  return Buffer.concat([length, header, Buffer.alloc(Math.min(size, MB))]);
+};
+
+test.each(['lockfile', 'other'])('a resolution keeps at most 16 MB of frames of type %s', async (type) => {
+  let taken = 0;
+  const jail = forged(
+    (size) => [frame(type, size)],
+    (bytes) => {
+      taken = bytes;
+    },
+  );
+  const request = { stage: 'resolve', manifest: '{}', lockfile: null, token: 'none' } as const;
+  const resolved = runInstaller(jail, request, undefined, new AbortController().signal);
+  await expect(resolved).rejects.toThrow('The lockfile is too large');
+  expect(taken).toBeLessThan(24 * MB);
 });
 
 // The launcher enforces limits itself: see jail/launcher.test.ts.

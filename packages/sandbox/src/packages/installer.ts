@@ -48,6 +48,7 @@ export async function runInstaller(
 
   const tree = target && receiveTree(target.directory, target.room);
   const lockfile: Buffer[] = [];
+  let lockfileBytes = 0;
   let failure: string | undefined;
   let errors = '';
   child.on('error', () => {});
@@ -67,13 +68,13 @@ export async function runInstaller(
     await readInstallFrames(child.stdout, {
       header(frame) {
         if (frame.type === 'failed') failure = String(frame.output);
-        else if (frame.type === 'lockfile' && frame.size > MAX_LOCKFILE_BYTES)
-          throw new Error('The lockfile is too large');
         else tree?.header(frame);
       },
       content(part) {
-        if (tree) tree.content(part);
-        else lockfile.push(part);
+        if (tree) return tree.content(part);
+        lockfileBytes += part.length;
+        if (lockfileBytes > MAX_LOCKFILE_BYTES) throw new Error('The lockfile is too large');
+        lockfile.push(part);
       },
     }).catch(async (error: Error) => {
       if (error.name === 'Problem') throw error;
