@@ -1,4 +1,4 @@
-import { type Collection, ConflictError, type Row, type Where } from './port.ts';
+import { type Collection, ConflictError, type Row } from './port.ts';
 
 /**
  * Inserts a row with a random id; calls `make` until the id is free.
@@ -22,12 +22,13 @@ export async function insertNew<T extends Row>(collection: Collection<T>, make: 
  */
 export async function findOrInsert<T extends Row>(
   collection: Collection<T>,
-  where: Where<T>,
+  where: Partial<T>,
   make: () => T,
 ): Promise<T> {
   for (;;) {
     const existing = await collection.find(where);
-    if (existing) return existing;
+    // A write that changes nothing: the one that inserted it may not have raised its revision.
+    if (existing && (await collection.patch(existing.id, where))) return existing;
     try {
       return await insertNew(collection, make);
     } catch (error) {

@@ -75,6 +75,8 @@ export interface Catalog {
    * has another deployment, unless `deploymentId` is given.
    */
   reload(deployed: Deployed, deploymentId?: string): Promise<Deployed | undefined>;
+  /** Whether the source or workflow exists. */
+  exists(id: string): Promise<boolean>;
   /** The listeners of a run that has ended, on these channels. */
   listenersOfRun(loaded: LoadedEmitter, channels: ReadonlySet<string>): Promise<RunListeners>;
 }
@@ -239,19 +241,23 @@ export function createCatalog(
     return emitter;
   }
 
+  const findCurrent = async (id: string, revision: number) =>
+    emitters.get(id, revision) ?? (await readEmitter(id, revision));
+
   async function loadEmitter(
     id: string,
     { reread }: { reread: boolean },
   ): Promise<LoadedEmitter | undefined> {
     const readAt = performance.now();
     const revision = await readRevision();
-    const emitter = (reread ? undefined : emitters.get(id, revision)) ?? (await readEmitter(id, revision));
+    const emitter = await (reread ? readEmitter : findCurrent)(id, revision);
     if (!emitter) return undefined;
     return { emitter, logsWanted: await runListeners.isHeard(emitter, '$logs', revision), revision, readAt };
   }
 
   return {
     listenersOfRun: runListeners.of,
+    exists: async (id) => (await findCurrent(id, await readRevision())) !== undefined,
     async load(emitterId, deploymentId) {
       let missing: string | undefined;
       for (;;) {

@@ -80,6 +80,8 @@ export function runsWorkers(
 
     const used = held.use(states.use(sourceId, opened.deployed.deployment.id));
     used.switchTo(opened.deployed.deployment.id);
+    // `forget` does not know a source that was deleted before its state was in use.
+    if (!(await catalog.exists(sourceId))) return refuse(messages);
     const shard = String(parseOrderingKey(jobs[0].key).shard ?? '');
     await gate.opened();
     const batch = await used.state.open(jobs[0].epoch, messages);
@@ -154,10 +156,10 @@ export function runsWorkers(
             if (!deployed.deployment.definition.hooks.includes(hook)) return { ok: true };
             // Awaited: `opened` holds the memory of the deployment.
             return await withHookPermit({ permits, costs }, deployed.emitter.owner_id, until, async () => {
-              // The source may have been deleted meanwhile.
-              if (!(await catalog.reload(deployed, deployment_id))) throw notFound('source', source_id);
               // The deployment of the hook may differ from the current one, so a known state is not switched to it.
               using used = states.use(source_id, deployment_id);
+              // The source may have been deleted meanwhile.
+              if (!(await catalog.reload(deployed, deployment_id))) throw notFound('source', source_id);
               const thrown = await used.state.hook(hook, deployed, until);
               return thrown ? { ok: false, name: thrown.name, message: sentenceOf(thrown) } : { ok: true };
             });

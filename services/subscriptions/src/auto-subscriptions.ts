@@ -44,8 +44,8 @@ export function autoSubscriptionRoutes({ store, clock }: Pick<Deps, 'store' | 'c
     route(deleteAutoSubscription, async ({ principal, input }) => {
       const { owner_id } = ownerFor(principal, input.org_id);
       const { listener_id, event_name } = input;
-      const row = await rows.find({ owner_id, listener_id, event_name });
-      if (!row || !(await rows.remove(row.id))) throw notFound('auto-subscription');
+      const removed = await rows.removeWhere({ owner_id, listener_id, event_name });
+      if (removed === 0) throw notFound('auto-subscription');
     }),
 
     route(deleteAutoSubscriptionById, async ({ principal, params }) => {

@@ -65,13 +65,9 @@ export function subscriptionRoutes({ store, clock }: Pick<Deps, 'store' | 'clock
     route(deleteSubscription, async ({ principal, input }) => {
       const { owner_id } = ownerFor(principal, input.org_id);
       const { emitter_id, listener_id } = input;
-      const row = await rows.find({
-        owner_id,
-        emitter_id,
-        listener_id,
-        event_name: checkEventName(input.event_name),
-      });
-      if (!row || !(await rows.remove(row.id))) throw notFound('subscription');
+      const event_name = checkEventName(input.event_name);
+      const removed = await rows.removeWhere({ owner_id, emitter_id, listener_id, event_name });
+      if (removed === 0) throw notFound('subscription');
     }),
 
     route(deleteSubscriptionById, async ({ principal, params }) => {

@@ -27,7 +27,7 @@ export function pump(inside: Socket, outside: Socket, { count, pass, onBroken, o
   const finish = (how: () => void) => {
     if (over) return;
     over = true;
-    // What arrives from now on counts for no limit, so it is not read.
+    // Bytes that arrive from now on count for no limit, so they are not read.
     inside.pause();
     outside.pause();
     how();

@@ -35,14 +35,23 @@ export async function deleteSourceRows(
     name_slug: sourceId,
     active: false,
   });
-  await store.collection(endpoints).removeWhere({ source_id: sourceId });
-  await store.collection(timers).removeWhere({ source_id: sourceId });
-  await store.collection(subscriptions).removeWhere({ emitter_id: sourceId });
-  await store.collection(subscriptions).removeWhere({ listener_id: sourceId });
-  await store.collection(autoSubscriptions).removeWhere({ listener_id: sourceId });
+  await Promise.all([
+    store.collection(endpoints).removeWhere({ source_id: sourceId }),
+    store.collection(timers).removeWhere({ source_id: sourceId }),
+    removeSubscriptionsOf(store, sourceId),
+  ]);
   await removeEmitterRows(store, sourceId);
   await store.collection(deployments).removeWhere({ source_id: sourceId });
   if (!keepOwn) await rows.remove(sourceId);
+}
+
+/** Removes the subscriptions from and to an emitter. At the same time, since each raises a revision, which waits. */
+export async function removeSubscriptionsOf(store: Store, emitterId: string): Promise<void> {
+  await Promise.all([
+    store.collection(subscriptions).removeWhere({ emitter_id: emitterId }),
+    store.collection(subscriptions).removeWhere({ listener_id: emitterId }),
+    store.collection(autoSubscriptions).removeWhere({ listener_id: emitterId }),
+  ]);
 }
 
 /** Removes the events, delayed ones too, logs and state of an emitter. */

@@ -14,7 +14,9 @@ export async function deleteWebhookRows(store: Store, webhookId: string): Promis
   if (!(await store.collection(webhooks).patch(webhookId, { active: false }))) return false;
   const rows = store.collection(deliveries);
   while ((await rows.removeWhere({ webhook_id: webhookId }, BATCH_SIZE)) === BATCH_SIZE);
-  await store.collection(subscriptions).removeWhere({ listener_id: webhookId });
-  await store.collection(autoSubscriptions).removeWhere({ listener_id: webhookId });
+  await Promise.all([
+    store.collection(subscriptions).removeWhere({ listener_id: webhookId }),
+    store.collection(autoSubscriptions).removeWhere({ listener_id: webhookId }),
+  ]);
   return store.collection(webhooks).remove(webhookId);
 }

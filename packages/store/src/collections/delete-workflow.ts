@@ -1,7 +1,6 @@
 import type { Store } from '../port.ts';
-import { DELETED_OWNER, type RowsToKeep, removeEmitterRows } from './delete-source.ts';
+import { DELETED_OWNER, type RowsToKeep, removeEmitterRows, removeSubscriptionsOf } from './delete-source.ts';
 import { deployments } from './sources.ts';
-import { autoSubscriptions, subscriptions } from './subscriptions.ts';
 import { deliveries } from './webhooks.ts';
 import { workflowDeployments, workflows } from './workflows.ts';
 
@@ -19,9 +18,7 @@ export async function deleteWorkflowRows(
 ): Promise<void> {
   const rows = store.collection(workflows);
   await rows.patch(workflowId, { status: 'deleting', transition: null, owner_id: DELETED_OWNER });
-  await store.collection(subscriptions).removeWhere({ emitter_id: workflowId });
-  await store.collection(subscriptions).removeWhere({ listener_id: workflowId });
-  await store.collection(autoSubscriptions).removeWhere({ listener_id: workflowId });
+  await removeSubscriptionsOf(store, workflowId);
   await removeEmitterRows(store, workflowId);
   await removePendingSends(store, workflowId);
   await store.collection(deployments).removeWhere({ source_id: workflowId });

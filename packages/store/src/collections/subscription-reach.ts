@@ -61,13 +61,17 @@ export async function removeLostSubscriptions(store: Store, userId: string): Pro
   const where = { user_id: userId };
   // First: a new source gets subscriptions from them.
   const autos = store.collection(autoSubscriptions);
+  const lostAutos: string[] = [];
   for (const auto of await autos.list({ where })) {
-    if (await isLost(auto, [auto.listener_id])) await autos.remove(auto.id);
+    if (await isLost(auto, [auto.listener_id])) lostAutos.push(auto.id);
   }
+  await autos.removeWhere({ id: { in: lostAutos } });
   const rows = store.collection(subscriptions);
+  const lost: string[] = [];
   for (const row of await rows.list({ where })) {
-    if (await isLost(row, [row.emitter_id, row.listener_id])) await rows.remove(row.id);
+    if (await isLost(row, [row.emitter_id, row.listener_id])) lost.push(row.id);
   }
+  await rows.removeWhere({ id: { in: lost } });
 }
 
 /** Owner of an end; of a glob, the owner it names. Undefined if deleted, with its subscriptions. */

@@ -13,6 +13,14 @@ import { workflows } from '@wellspring/store/collections/workflows';
 
 export type OwnerDeps = Pick<Deps, 'store' | 'clock' | 'pubsub' | 'queue' | 'call' | 'log'>;
 
+/** Resources deleted at a time: each deletion waits for several writes. */
+const MAX_DELETIONS = 8;
+
+async function forEach<T>(rows: readonly T[], remove: (row: T) => Promise<void>): Promise<void> {
+  for (let at = 0; at < rows.length; at += MAX_DELETIONS)
+    await Promise.all(rows.slice(at, at + MAX_DELETIONS).map(remove));
+}
+
 /**
  * Deletes a user or organization with all resources. It is marked first: requests that are in progress then undo the keys,
  * sources, workflows, webhooks, accounts and components that they create (see `findOwner`). Its row is removed last, so that a repeated call completes an
@@ -31,14 +39,13 @@ export async function deleteOwner(deps: OwnerDeps, ownerId: string): Promise<voi
   // Those of others to all that this owner emits.
   await store.collection(subscriptions).removeWhere({ emitter_id: ownerId });
   await store.collection(autoSubscriptions).removeWhere({ owner_id: ownerId });
-  const flows = await store.collection(workflows).list({ where: { owner_id: ownerId } });
-  for (const { id } of flows) await removeEmitter(deps, id);
-  const own = await store.collection(sources).list({ where: { owner_id: ownerId } });
-  for (const { id } of own) await removeEmitter(deps, id);
-  for (const { id } of await store.collection(webhooks).list({ where: { owner_id: ownerId } })) {
+  const where = { owner_id: ownerId };
+  await forEach(await store.collection(workflows).list({ where }), ({ id }) => removeEmitter(deps, id));
+  await forEach(await store.collection(sources).list({ where }), ({ id }) => removeEmitter(deps, id));
+  await forEach(await store.collection(webhooks).list({ where }), async ({ id }) => {
     await deleteWebhookRows(store, id);
     pubsub.publish(changedTopic(id));
-  }
+  });
   await store.collection(accounts).removeWhere({ owner_id: ownerId });
   await store.collection(publishedKeys).removeWhere({ owner_id: ownerId });
   await store.collection(components).removeWhere({ owner_id: ownerId });

@@ -100,9 +100,10 @@ export function operatorOrgRoutes(deps: OwnerDeps): Route[] {
     }),
     route(operatorDeleteMember, async ({ params }) => {
       await find(params.id);
-      if (!(await memberRows.remove(`${params.id}/${params.user_id}`)))
-        throw notFound('member', params.user_id);
+      const removed = await memberRows.remove(`${params.id}/${params.user_id}`);
+      // Also of a former member: an earlier request may have been interrupted.
       await removeLostSubscriptions(store, params.user_id);
+      if (!removed) throw notFound('member', params.user_id);
       // Ends their streams of the organization.
       for (const key of await store.collection(apiKeys).list({ where: { user_id: params.user_id } }))
         deps.pubsub.publish(changedTopic(key.id));
