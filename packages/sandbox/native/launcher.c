@@ -5,9 +5,10 @@
  *   launcher check
  *     Prints "landlock <ABI> capable <0|1>".
  *   launcher run root=DIR uid=N seccomp=FILE cwd=DIR nofile=N nproc=N fsize=BYTES tmp-bytes=N tmp-inodes=N \
- *       [forks=1] [parent=PID] [tcp-connect=PORT] exec=FILE... -- PROGRAM ARGUMENT...
+ *       [forks=1] [parent=PID] [tcp-connect=PORT] [nice=N] exec=FILE... -- PROGRAM ARGUMENT...
  *     Runs PROGRAM (a path below root) with the environment and the descriptors 0 to 3 of the launcher. Only DIR/tmp is
  *     writable, only the files of exec= are executable, and TCP connections are allowed to PORT only, at any address.
+ *     nice=N: priority of PROGRAM, which the caller cannot lower without root.
  *     parent=PID: refuses to start if this process, its parent, has ended.
  *     forks=1: the seccomp filter lets the program start processes, so deleted files of all processes of the user count
  *     for the size of /tmp. The filter has to refuse setsid and setpgid, since the process group is killed when the
@@ -101,7 +102,7 @@ struct options {
   const char *executables[MAX_EXECUTABLES];
   int executable_count;
   uid_t uid;
-  unsigned long long nofile, nproc, fsize, tmp_bytes, tmp_inodes, forks, parent, tcp_connect;
+  unsigned long long nofile, nproc, fsize, tmp_bytes, tmp_inodes, forks, parent, tcp_connect, nice;
   char **program;
 };
 
@@ -148,6 +149,7 @@ static struct options parse(int argc, char **argv) {
     else if (!strcmp(name, "tmp-inodes")) options.tmp_inodes = number(value);
     else if (!strcmp(name, "forks")) options.forks = number(value);
     else if (!strcmp(name, "parent")) options.parent = number(value);
+    else if (!strcmp(name, "nice")) options.nice = number(value);
     else if (!strcmp(name, "tcp-connect")) {
       options.tcp_connect = number(value);
       if (options.tcp_connect == 0 || options.tcp_connect > UINT16_MAX) refuse("not a port: ", value);
@@ -566,6 +568,7 @@ static void run(int argc, char **argv) {
   if (!options.root || !options.seccomp || !options.program || !options.nofile || !options.nproc || !options.fsize)
     refuse("missing option: ", "root=, seccomp=, nofile=, nproc=, fsize= or a program");
   if (options.parent && (pid_t)options.parent != caller) refuse("the process that started it has ended", "");
+  if (options.nice && setpriority(PRIO_PROCESS, 0, (int)options.nice)) fail("setpriority");
   struct sock_fprog filter = read_filter(options.seccomp);
   int all = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (all < 0) fail("/proc");

@@ -61,7 +61,7 @@ export const onProcessors = (
   processors === undefined ? [...command] : [TASKSET!, '-c', processors.join(','), ...command];
 
 /** Under load, a thread with it gets a third of the time of a thread of this process. */
-const NICE = Math.min(getPriority() + 5, 19);
+export const NICE = Math.min(getPriority() + 5, 19);
 
 /** With autogrouping, a session is a scheduling group with its own priority: its name, or undefined without. */
 function autogroupOf(pid: number | 'self'): string | undefined {

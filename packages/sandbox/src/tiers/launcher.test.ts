@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmdirSync } from 'node:fs';
 import { chmod, chown, mkdir } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { getPriority, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
@@ -183,7 +183,7 @@ async function prepareUser() {
 }
 
 testWithCapabilities(
-  'a platform that is not root signals and cleans up by means of the launcher with file capabilities',
+  'a platform that is not root lowers the priority of code, signals and cleans up by means of the launcher with file capabilities',
   async () => {
     const { data, temporary, options } = await prepareUser();
     const platform = await start('launcher', data, options);
@@ -193,6 +193,7 @@ testWithCapabilities(
     for (const pid of sandboxed) {
       expect(new Set(uidsOf(pid)).size).toBe(1);
       expect(uidsOf(pid)[0]).toBeGreaterThan(60_000);
+      expect(getPriority(pid)).toBeGreaterThan(getPriority(platform.pid));
     }
     // The platform may signal the launcher but not the code; the launcher forwards the signal.
     // The others are idle, or start.

@@ -3,6 +3,7 @@ import { chmodSync, chownSync, linkSync, mkdirSync, writeFileSync } from 'node:f
 import { join } from 'node:path';
 import type { ProcessDirectory } from '../process-directories.ts';
 import { PRELOAD } from '../protocol.ts';
+import { NICE } from '../scheduling.ts';
 import { seccompFilter } from '../seccomp.ts';
 import { provideLauncher } from './compile-launcher.ts';
 import { directoriesOf, isLoader, ROOT, ROOT_COMMAND, rootFiles } from './root-files.ts';
@@ -74,6 +75,8 @@ export function createLauncherTier(options: LauncherOptions): Tier {
     `fsize=${fsize}`,
     `tmp-bytes=${tmpBytes}`,
     `tmp-inodes=${tmpInodes}`,
+    // A platform with a negative one is root and lowers the priority itself.
+    ...(NICE > 0 ? [`nice=${NICE}`] : []),
     ...executables.map((path) => `exec=${path}`),
   ];
   const command = [ROOT.node, ...nodeFlags(heapMb), ...ROOT_COMMAND];

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { chmodSync, chownSync, linkSync, mkdirSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { lowerPriority } from '../../scheduling.ts';
+import { lowerPriority, NICE } from '../../scheduling.ts';
 import { seccompFilter } from '../../seccomp.ts';
 import { cleanRoot } from '../../tiers/launcher-leftovers.ts';
 import { directoriesOf, isLoader } from '../../tiers/root-files.ts';
@@ -70,6 +70,7 @@ export function createLauncherJail(
     `tmp-bytes=${diskBytes}`,
     `tmp-inodes=${inodes}`,
     'forks=1',
+    ...(NICE > 0 ? [`nice=${NICE}`] : []),
     // The launcher refuses to start after this process has ended, since the user id may be reused then.
     `parent=${process.pid}`,
     ...[JAILED.node, ...loaders].map((path) => `exec=${path}`),
