@@ -1,5 +1,6 @@
 import { readdirSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
+import { eventually } from '@wellspring/testing/eventually';
 import { JAILS } from './jail.fixture.ts';
 import { openClient } from './packager-client.fixture.ts';
 import { openRegistry } from './registry.fixture.ts';
@@ -16,9 +17,23 @@ describe.each(JAILS)('the processes of a packager with jail %s', (jail) => {
     });
     const large = packager.settle('large');
     const beside = packager.settle('small');
-    await expect(large).rejects.toThrow(/^a process of the packager ended with /);
+    await expect(large).rejects.toMatchObject({
+      status: 400,
+      message: 'The packages need too much memory to be installed.',
+    });
     expect(await beside).toBe(before);
     expect(await packager.settle('small')).toBe(before);
+  });
+
+  test('a process whose installation has failed is not used again', async () => {
+    await using registry = await openRegistry();
+    await using packager = await openClient(jail, registry.url);
+    registry.publish('small', { '1.0.0': {} });
+    await packager.settle('small');
+    expect(readdirSync(packager.work)).toHaveLength(1);
+    await expect(packager.settle('missing')).rejects.toMatchObject({ status: 400 });
+    await eventually(() => readdirSync(packager.work).length === 0);
+    expect(await packager.settle('small')).toContain('small@1.0.0');
   });
 
   test('an endless installation is killed at the deadline and leaves no files', async () => {

@@ -29,6 +29,8 @@ interface Running {
 const HEAP_MB = 1024;
 /** Longer than the limits of requests to the registry and of jailed processes. */
 const DEADLINE_MS = 4 * 60_000;
+/** How V8 ends a process that needs more than its heap. */
+const OUT_OF_MEMORY = 'SIGABRT';
 /** An idle process is ended after this time. */
 const IDLE_MS = 60_000;
 /** setpriv of util-linux: the kernel kills the process when the platform ends, even if it is busy. */
@@ -83,19 +85,27 @@ export function createPackagerClient(
       if ('value' in answer) call?.resolve(answer.value);
       else if ('problem' in answer) call?.reject(new Problem(answer.problem));
       else call?.reject(new Error(answer.fault));
-      if (waiting.size === 0) becomeIdle(running);
+      // In a process whose call has failed, requests to the registry may hang.
+      if (!('value' in answer) && running !== common) child.kill('SIGKILL');
+      else if (waiting.size === 0) becomeIdle(running);
     });
-    const forget = (reason: string) => {
+    const forget = (error: Error) => {
       all.delete(running);
       clearTimeout(running.retirement);
       if (common === running) common = undefined;
       if (idle.includes(running)) idle.splice(idle.indexOf(running), 1);
-      for (const { reject } of waiting.values()) reject(new Error(`a process of the packager ${reason}`));
+      for (const { reject } of waiting.values()) reject(error);
       waiting.clear();
       lease.end(work).then(end, end);
     };
-    child.once('error', (error) => forget(`failed: ${error.message}`));
-    child.once('exit', (code, signal) => forget(`ended with ${signal ?? `exit code ${code}`}`));
+    child.once('error', (error) => forget(new Error(`a process of the packager failed: ${error.message}`)));
+    child.once('exit', (code, signal) =>
+      forget(
+        signal === OUT_OF_MEMORY
+          ? invalidComponent('The packages need too much memory to be installed.')
+          : new Error(`a process of the packager ended with ${signal ?? `exit code ${code}`}`),
+      ),
+    );
     child.send({ ...data, work, jail: lease.choice });
     return running;
   }

@@ -1,3 +1,4 @@
+import { createFairPermits } from '@wellspring/core/fair-permits';
 import { createLru } from '@wellspring/core/lru';
 import { readBody, type Upstream } from './upstream.ts';
 
@@ -15,8 +16,11 @@ const KEEP_MS = 5 * 60_000;
 const MAX_CHARS = 64 * 1024 * 1024;
 /** The largest packuments of the npm registry have about 30 MB. */
 const MAX_BYTES = 64 * 1024 * 1024;
+/** Larger ones are read one at a time. */
+const SMALL_BYTES = 2 * 1024 * 1024;
 
 export function createPackumentTexts(upstream: Pick<Upstream, 'get'>, now: () => number): PackumentTexts {
+  const turns = createFairPermits({ total: 1 });
   const kept = createLru<{ text: string; at: number }>(MAX_CHARS, ({ text }) => text.length + 1);
   return {
     async get(url, { accept, fresh }) {
@@ -24,7 +28,11 @@ export function createPackumentTexts(upstream: Pick<Upstream, 'get'>, now: () =>
       const found = kept.get(key);
       if (found && !fresh && now() - found.at < KEEP_MS) return { text: found.text, isKept: true };
       const at = now();
-      const text = (await readBody(await upstream.get(url, { accept }), MAX_BYTES)).toString('utf8');
+      const body = await upstream.get(url, { accept });
+      using held = new DisposableStack();
+      const takeTurn = async () => void held.defer(await turns.acquire(''));
+      const limits = { maxBytes: MAX_BYTES, smallBytes: SMALL_BYTES, takeTurn };
+      const text = (await readBody(body, limits)).toString('utf8');
       kept.set(key, { text, at });
       return { text, isKept: false };
     },

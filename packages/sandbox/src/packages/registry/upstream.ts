@@ -148,12 +148,28 @@ export function createUpstream(settings: RegistrySettings): Upstream {
   };
 }
 
+/** Limits for reading a body into memory. */
+interface BodyLimits {
+  maxBytes: number;
+  /** Above, `takeTurn` is awaited once. */
+  smallBytes: number;
+  takeTurn(): Promise<void>;
+}
+
 /** Reads a body into memory. @throws RegistryRefused if it exceeds `maxBytes` */
-export async function readBody(body: Readable, maxBytes: number): Promise<Buffer> {
+export async function readBody(
+  body: Readable,
+  { maxBytes, smallBytes, takeTurn }: BodyLimits,
+): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let size = 0;
+  let hasTurn = false;
   for await (const chunk of body as AsyncIterable<Buffer>) {
     size += chunk.length;
+    if (size > smallBytes && !hasTurn) {
+      await takeTurn();
+      hasTurn = true;
+    }
     if (size > maxBytes) {
       body.destroy();
       throw new RegistryRefused(`the answer of the registry has more than ${maxBytes} bytes`);
