@@ -7,14 +7,8 @@ const STARTS = Number(process.env.BENCH_STARTS ?? 30);
 const TRIVIAL = `export default { name: 'trivial', run(event) { this.$emit(event); } };`;
 const AXIOS = `import axios from 'axios@1'; export default { name: 'axios', run(event) { this.$emit(typeof axios.get); } };`;
 
-async function firstResult(sandbox: BenchSandbox, component: Component, key: string, pool: number) {
-  await sandbox.poolReady(pool);
-  const began = now();
-  await component.call(key);
-  const took = now() - began;
-  sandbox.executor.retire(key, { atOnce: true });
-  return took;
-}
+/** Size of the pool of `openBenchSandbox`. */
+const POOL = 4;
 
 /** Time to the first result with a process of the pool or a new one, compared with bare Node.js. */
 export async function startRows(
@@ -22,6 +16,16 @@ export async function startRows(
   pooled: BenchSandbox,
 ): Promise<Row[]> {
   await using empty = await openBenchSandbox(isolation, { pool: 0 });
+  /** Measured while no process starts in advance. */
+  async function firstResult(sandbox: BenchSandbox, component: Component, key: string): Promise<number> {
+    await pooled.poolReady(POOL);
+    const began = now();
+    await component.call(key);
+    const took = now() - began;
+    sandbox.executor.retire(key, { atOnce: true });
+    return took;
+  }
+
   const components = {
     hit: await pooled.component(TRIVIAL),
     hitAxios: await pooled.component(AXIOS),
@@ -40,10 +44,10 @@ export async function startRows(
     await endBareNode(node);
     const round = {
       node: node.readyMs,
-      hit: await firstResult(pooled, components.hit, `starts/hit${n}`, 4),
-      hitAxios: await firstResult(pooled, components.hitAxios, `starts/axios${n}`, 4),
-      miss: await firstResult(empty, components.miss, `starts/miss${n}`, 0),
-      missAxios: await firstResult(empty, components.missAxios, `starts/missAxios${n}`, 0),
+      hit: await firstResult(pooled, components.hit, `starts/hit${n}`),
+      hitAxios: await firstResult(pooled, components.hitAxios, `starts/axios${n}`),
+      miss: await firstResult(empty, components.miss, `starts/miss${n}`),
+      missAxios: await firstResult(empty, components.missAxios, `starts/missAxios${n}`),
     };
     if (n < 0) continue;
     for (const [name, took] of Object.entries(round)) times[name as keyof typeof times].push(took);

@@ -29,8 +29,11 @@ export const CLOSED = 'The sandbox is closed.';
 const MAX_STARTING = 2;
 /** A process that is not ready by then is killed. */
 const MAX_START_MS = 30_000;
-/** Starting a process blocks for milliseconds: the first call of the taken process has priority. */
-const REFILL_DELAY_MS = 30;
+/**
+ * A start keeps a processor busy for 100 ms. The first call of the taken process has priority: to load a package such as
+ * axios takes it as long.
+ */
+const REFILL_DELAY_MS = 250;
 /** Between failed starts in advance. */
 const BACKOFF = { baseMs: 100, maxMs: 30_000 };
 
