@@ -16,12 +16,12 @@ const limited = (jail: Jail, limits: UsageLimits): Jail => ({
   },
 });
 
-/** A package manager that writes frames of its own. */
-function forged(frames: (size: number) => readonly Buffer[], taken: (bytes: number) => void): Jail {
+/** A package manager that writes this frame again and again. */
+function forged(repeated: Buffer, taken: (bytes: number) => void): Jail {
   const stdout = Readable.from(
     (function* () {
-      for (let bytes = 0; ; bytes += MB) {
-        for (const frame of frames(MB)) yield frame;
+      for (let bytes = repeated.length; ; bytes += repeated.length) {
+        yield repeated;
         taken(bytes);
       }
     })(),
@@ -46,17 +46,14 @@ const frame = (type: string, size: number): Buffer => {
   const header = Buffer.from(JSON.stringify({ type, size }));
   const length = Buffer.alloc(4);
   length.writeUInt32LE(header.length);
-  return Buffer.concat([length, header, Buffer.alloc(Math.min(size, MB))]);
+  return Buffer.concat([length, header, Buffer.alloc(size)]);
 };
 
 test.each(['lockfile', 'other'])('a resolution keeps at most 16 MB of frames of type %s', async (type) => {
   let taken = 0;
-  const jail = forged(
-    (size) => [frame(type, size)],
-    (bytes) => {
-      taken = bytes;
-    },
-  );
+  const jail = forged(frame(type, MB), (bytes) => {
+    taken = bytes;
+  });
   const request = { stage: 'resolve', manifest: '{}', lockfile: null, token: 'none' } as const;
   const resolved = runInstaller(jail, request, undefined, new AbortController().signal);
   await expect(resolved).rejects.toThrow('The lockfile is too large');
