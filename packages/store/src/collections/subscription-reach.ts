@@ -22,9 +22,9 @@ type Owned = Pick<SubscriptionRow, 'owner_id' | 'user_id'>;
 export type Reach = (subscription: Owned, endOwner: string) => Promise<boolean>;
 
 /**
- * A subscription reaches emitters and listeners of its owner and of organizations whose member its creator is. If it
- * belongs to such an organization, it also reaches those of its creator. The returned function caches answers: create one
- * per batch.
+ * A subscription reaches emitters and listeners of its owner, and those of its creator and of organizations whose member
+ * its creator is. One of an organization reaches the latter only while its creator is a member of that organization. The
+ * returned function caches answers: create one per batch.
  */
 export function createReach(store: Store): Reach {
   const known = new Map<string, Promise<boolean>>();
@@ -42,8 +42,9 @@ export function createReach(store: Store): Reach {
   };
   return async ({ owner_id, user_id }, endOwner) => {
     if (endOwner === owner_id) return true;
-    if (endOwner === user_id) return isMember(owner_id, user_id);
-    return endOwner.startsWith('o_') && isMember(endOwner, user_id);
+    // A former member must not carry events of the organization elsewhere.
+    if (owner_id !== user_id && !(await isMember(owner_id, user_id))) return false;
+    return endOwner === user_id || (endOwner.startsWith('o_') && isMember(endOwner, user_id));
   };
 }
 

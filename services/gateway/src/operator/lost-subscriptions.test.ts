@@ -73,6 +73,20 @@ test('a removed member leaves no auto-subscription that cannot deliver, and late
   expect(await subscriptionsOf(user)).toMatchObject([{ listener_id: kept[1]!.listener_id }]);
 });
 
+test('a subscription of an organization between it and another one ends when its creator leaves either', async () => {
+  const user = await newUser();
+  const orgs = [await newOrg(), await newOrg()];
+  const [org, other] = orgs as [string, string];
+  for (const left of orgs) {
+    for (const joined of orgs) await join(joined, user);
+    const kept = await subscribe(org, user, org);
+    await subscribe(org, user, other);
+    await remove(`/orgs/${left}/members/${user}`);
+    expect(await subscriptionsOf(org)).toEqual([kept]);
+    await platform.deps.store.collection(subscriptions).remove(kept.id);
+  }
+});
+
 test('streams of a member who is removed check their access at once', async () => {
   const [org, user] = [await newOrg(), await newUser()];
   await join(org, user);
