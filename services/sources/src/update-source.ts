@@ -25,8 +25,10 @@ import { checkName } from './name.ts';
  */
 export const updateSourceRoute = (context: SourcesContext) => {
   const { deps, presentSource, oneAtATime, configurator } = context;
-  return route(updateSource, ({ params, input, principal }) =>
-    oneAtATime(params.id, async () => {
+  return route(updateSource, async ({ params, input, principal }) => {
+    // How long others wait would tell that a source exists.
+    await findSource(deps, principal, params.id);
+    return oneAtATime(params.id, async () => {
       const source = await findSource(deps, principal, params.id);
       if (source.status === 'updating') throw sourceBusy();
       const name = input.name == null ? source.name : checkName(input.name);
@@ -55,8 +57,8 @@ export const updateSourceRoute = (context: SourcesContext) => {
       } finally {
         await dropUnusedDeployments(deps, source.id);
       }
-    }),
-  );
+    });
+  });
 };
 
 /** The component that an update names, or else the present one. @throws Problem 400, 404 */
