@@ -10,6 +10,7 @@ import { openEmbedded, refuseMoved } from './infra-embedded.ts';
 import { openMemory } from './memory.ts';
 import { createMetrics, type Exposition } from './metrics.ts';
 import { openRootKey } from './root-key.ts';
+import { refuseUnfinishedMove } from './unfinished-move.ts';
 import { untilAvailable } from './until-available.ts';
 
 export interface Infra {
@@ -43,6 +44,7 @@ export async function openInfra(config: Config, log: Log): Promise<Infra> {
   const ports = await openPorts(config, { clock, log, metrics, memory });
   try {
     const how = { mode: config.mode, clock, log };
+    if (config.mode === 'distributed') await untilAvailable(how, () => refuseUnfinishedMove(ports.store));
     const { keys, seal } = await untilAvailable(how, () => openRootKey(ports.store, config));
     const { close, ...adapters } = ports;
     return {

@@ -7,6 +7,7 @@ import { states } from './collections/states.ts';
 import { users } from './collections/users.ts';
 import { copyStore } from './copy.ts';
 import { openEmbedded } from './embedded/store.fixture.ts';
+import type { Store } from './port.ts';
 
 const [from, to] = [forEachTest(openEmbedded), forEachTest(openEmbedded)];
 
@@ -33,4 +34,27 @@ test('copies every row of every collection with texts, idempotently', async () =
   await to.store.collection(users).patch('u_000001', { username: 'renamed' });
   await copyStore(from.store, to.store);
   expect(await to.store.collection(users).get('u_000001')).toMatchObject({ username: 'renamed' });
+});
+
+test('holds at most 8 MB of texts, and one row more, at a time', async () => {
+  const content = 'x'.repeat(3 * 1024 * 1024);
+  const rows = Array.from({ length: 8 }, (_, n) => ({ id: `b${n}`, content, unused_since: null }));
+  await from.store.collection(bundles).insertMany(rows);
+  const inserted: number[] = [];
+  const recording: Store = {
+    ...to.store,
+    collection(definition) {
+      const collection = to.store.collection(definition);
+      return {
+        ...collection,
+        insertMany(given) {
+          if (definition.name === bundles.name) inserted.push(given.length);
+          return collection.insertMany(given);
+        },
+      };
+    },
+  };
+  await copyStore(from.store, recording);
+  expect(inserted).toEqual([3, 3, 2]);
+  expect(await to.store.collection(bundles).count()).toBe(8);
 });

@@ -5,8 +5,11 @@ import { systemClock } from '@wellspring/core/clock';
 import { silentLog } from '@wellspring/core/log';
 import { noMetrics } from '@wellspring/core/metrics';
 import { readConfig } from '@wellspring/runtime/config';
+import type { Ports } from '@wellspring/runtime/deps';
 import { MOVED, MOVING, openEmbedded } from '@wellspring/runtime/infra-embedded';
 import { openMemory } from '@wellspring/runtime/memory';
+import { refuseUnfinishedMove } from '@wellspring/runtime/unfinished-move';
+import { installation } from '@wellspring/store/collections/installation';
 import { sources } from '@wellspring/store/collections/sources';
 import { users } from '@wellspring/store/collections/users';
 import { forEachTest } from '@wellspring/testing/lifetimes';
@@ -34,8 +37,7 @@ async function move(say: (text: string) => void = () => {}) {
 }
 async function change(dataDir: string, work: (ports: ReturnType<typeof open>) => Promise<unknown>) {
   const ports = open(dataDir);
-  await work(ports);
-  await ports.close();
+  await work(ports).finally(() => ports.close());
 }
 const sourceIds = async () => {
   let ids: string[] = [];
@@ -78,6 +80,27 @@ test.each([
     await expect(move()).rejects.toThrow('The target is not empty');
   },
 );
+
+test.each([
+  [
+    'the root key of another installation',
+    ({ store }: Ports) => store.collection(installation).insert({ id: 'root_key', sealed: 'by another key' }),
+  ],
+  ['a source', ({ store }: Ports) => store.collection(sources).insert(sourceRow())],
+])('a move to servers with %s, but without users, is refused', async (_what, insert) => {
+  await fill();
+  await change(elsewhere.path, insert);
+  await expect(move()).rejects.toThrow('The target is not empty');
+});
+
+test('a platform on the target is refused until an interrupted move is complete', async () => {
+  await fill();
+  await expect(interrupt()).rejects.toThrow('interrupted');
+  const start = () => change(elsewhere.path, ({ store }) => refuseUnfinishedMove(store));
+  await expect(start()).rejects.toThrow('A move to these servers is in progress');
+  await move();
+  await start();
+});
 
 test('a moved job is flagged as redelivered: it may have been handled before the platform ended', async () => {
   const job = { key: 'dc_1', payload: JSON.stringify({ v: 1, type: 'emitted' }) };

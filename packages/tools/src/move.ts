@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Clock, systemClock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
@@ -11,19 +11,11 @@ import type { Ports } from '@wellspring/runtime/deps';
 import { openDistributed } from '@wellspring/runtime/infra-distributed';
 import { MOVED, MOVING, openEmbedded } from '@wellspring/runtime/infra-embedded';
 import { openMemory } from '@wellspring/runtime/memory';
-import { users } from '@wellspring/store/collections/users';
+import { moves } from '@wellspring/runtime/unfinished-move';
+import { collections } from '@wellspring/store/collections/all';
+import { revisions } from '@wellspring/store/collections/revisions';
 import { copyStore } from '@wellspring/store/copy';
-import type { CollectionDefinition } from '@wellspring/store/port';
-
-/** Row of the target that identifies the move. */
-interface MoveRow {
-  id: 'move';
-  /** Content of the file MOVING in the data directory. */
-  from: string;
-  /** Epoch ms; null: in progress. */
-  done_at: number | null;
-}
-const moves: CollectionDefinition<MoveRow> = { name: 'moves', indexes: [] };
+import type { Store } from '@wellspring/store/port';
 
 /** Jobs per batch. */
 const BATCH_SIZE = 64;
@@ -90,7 +82,7 @@ export async function moveData(
   const before = readIfThere(moving);
   await check(from, to, before);
   const id = before ?? randomUUID();
-  writeFileSync(moving, id);
+  if (before === undefined) writeMark(moving, id);
   await to.store.collection(moves).insertMany([{ id: 'move', from: id, done_at: null }]);
   await copyStore(from.store, to.store, ({ collection, rows }) => say(`${collection}: ${rows} rows`));
   say(`files: ${await copyBlobs(from, to, clock)}`);
@@ -104,11 +96,27 @@ async function check(from: Ports, to: Ports, interrupted: string | undefined): P
   const dead = await from.queue.deadLetters.count();
   if (dead > 0) throw new Error(`There are ${dead} dead letters: redrive or drop them first.`);
   const found = await to.store.collection(moves).get('move');
-  if (found ? found.from !== interrupted : (await to.store.collection(users).count({}, 1)) > 0) {
+  if (found ? found.from !== interrupted : await holdsRows(to.store)) {
     throw new Error(
       'The target is not empty: it holds data of another platform, or of a move after which the platform ran on the data directory again.',
     );
   }
+}
+
+/** Whether it holds any row. A process that was only started has left its root key, which may be another one. */
+async function holdsRows(store: Store): Promise<boolean> {
+  for (const one of collections)
+    if (one.name !== revisions.name && (await store.collection(one).count({}, 1)) > 0) return true;
+  return false;
+}
+
+/** Writes the file so that it is there with its content, or not at all. */
+function writeMark(path: string, id: string): void {
+  const file = openSync(`${path}.part`, 'w', 0o600);
+  writeSync(file, id);
+  fsyncSync(file);
+  closeSync(file);
+  renameSync(`${path}.part`, path);
 }
 
 async function copyBlobs(from: Ports, to: Ports, clock: Clock): Promise<number> {
