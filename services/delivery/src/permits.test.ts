@@ -113,6 +113,22 @@ describe('permits', () => {
     expect(ended).not.toContain('wh_slow');
   });
 
+  test('slow attempts of an owner end for its own webhooks, at the limit of one owner, too', async () => {
+    const hanging: Permit[] = [];
+    for (let n = 0; n < 2 * LIMITS.probationPerOwner; n++)
+      hanging.push(...(await taken(permits.receiver(`wh_${n}`, 'u_1'), 1)));
+    expect(hanging).toHaveLength(LIMITS.probationPerOwner);
+    const ended = setSlow(hanging);
+    // For those that wait, by the next claim; and for one that begins to wait.
+    permits.setDueRows(permits.receiver('wh_due', 'u_1'), true);
+    expect(permits.nextClaim()).toBeUndefined();
+    expect(ended).toEqual(['wh_0']);
+    await taken(permits.receiver('wh_new', 'u_1'), 1);
+    expect(ended).toEqual(['wh_0', 'wh_1']);
+    await taken(permits.receiver('wh_other', 'u_2'), 1);
+    expect(ended).toHaveLength(2);
+  });
+
   test('deliveries that wait for a failing webhook become rows at once', async () => {
     const receiver = sound('wh_1');
     await taken(receiver, 8);

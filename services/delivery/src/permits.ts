@@ -126,14 +126,19 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
     if (ofOwner?.delete(abort) && ofOwner.size === 0) slow.delete(owner);
   }
 
-  /** Ends the oldest slow attempt of the owner that has the most. */
-  function endSlowAttempt(): void {
-    let largest: [owner: string, aborts: Set<() => void>] | undefined;
-    for (const entry of slow) if (entry[1].size > (largest?.[1].size ?? 0)) largest = entry;
-    if (!largest) return;
-    const [abort] = largest[1];
-    deleteSlow(largest[0], abort!);
-    abort!();
+  /** Ends the oldest slow attempt of each owner that waits; of the one that has the most, if half of all are used. */
+  function endSlowAttempts(waiting: Iterable<string>): void {
+    let owners = waiting;
+    if (onProbation >= limits.total / 2) {
+      let most = 0;
+      for (const [owner, { size }] of slow) if (size > most) [owners, most] = [[owner], size];
+    }
+    for (const owner of owners) {
+      const [abort] = slow.get(owner) ?? [];
+      if (!abort) continue;
+      deleteSlow(owner, abort);
+      abort();
+    }
   }
 
   function setProbation(receiver: Receiver, change: 1 | -1): void {
@@ -159,7 +164,7 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
         if (isOnProbation) return;
         isOnProbation = true;
         setProbation(receiver, 1);
-        if (onProbation > limits.total / 2) endSlowAttempt();
+        if (onProbation > limits.total / 2) endSlowAttempts([]);
       },
       release() {
         if (released) return;
@@ -247,7 +252,7 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
         });
         receiver.waiters.push(waiter);
         if (found !== 'receiver') blocked.add(receiver);
-        if (found === 'probation' && onProbation >= limits.total / 2) endSlowAttempt();
+        if (found === 'probation') endSlowAttempts([receiver.owner_id]);
       });
     },
     record(receiver, health) {
@@ -259,11 +264,11 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
       else withDueRows.delete(receiver);
     },
     nextClaim() {
-      let needsProbation = false;
+      const waiting = new Set<string>();
       for (const receiver of withDueRows) {
         if (receiver.claiming) continue;
         const found = exhaustedLimit(receiver);
-        needsProbation ||= found === 'probation' && onProbation >= limits.total / 2;
+        if (found === 'probation') waiting.add(receiver.owner_id);
         if (found !== undefined) continue;
         withDueRows.delete(receiver);
         withDueRows.add(receiver);
@@ -271,7 +276,7 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
         while (exhaustedLimit(receiver) === undefined) permits.push(grant(receiver));
         return permits;
       }
-      if (needsProbation) endSlowAttempt();
+      if (waiting.size > 0) endSlowAttempts(waiting);
       return undefined;
     },
     get nextPauseEnd() {
