@@ -110,6 +110,19 @@ describe('unique', () => {
     ]);
   });
 
+  test('ids that were cut in the middle of different emojis differ', () => {
+    const cut = ['\u{1F600}', '\u{10000}', '\u{1F600}x'].map((text) => text.slice(0, 1));
+    expect(
+      kept('unique', [
+        [cut[0]!, cut[1]!],
+        ['a', cut[2]!, '\ufffd'],
+      ]),
+    ).toEqual([
+      [cut[0], cut[1]],
+      ['a', '\ufffd'],
+    ]);
+  });
+
   test('a number and its text are one id', () => {
     expect(kept('unique', [[1, '1', 0, '0', '01']])).toEqual([['1', '0', '01']]);
   });

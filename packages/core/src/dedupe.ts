@@ -48,7 +48,9 @@ export const MAX_UNIQUE_IDS = 100;
 
 /** 72 bits of a hash in base64: a new id is mistaken for one of a hundred others once in 10^19. */
 const MARK_LENGTH = 12;
-const markOf = (id: string) => hash('sha256', id, 'base64').slice(0, MARK_LENGTH);
+/** UTF-8 has one form for all lone surrogates, which differ: an id may have been cut in the middle of an emoji. */
+const bytesOf = (id: string) => (id.isWellFormed() ? id : Buffer.from(id, 'utf16le'));
+const markOf = (id: string) => hash('sha256', bytesOf(id), 'base64').slice(0, MARK_LENGTH);
 
 /** Null without a strategy or an id. */
 export function keyOf(strategy: Strategy | null, { id }: Pick<Candidate, 'id'>): Key {
