@@ -34,6 +34,8 @@ const CALL_BYTES = 2 * 1024;
 const KEY = /^e[a-z0-9_-]{25,63}$/;
 const PATH = /^\/e\/([^/?]*)/;
 
+/** Between two log lines while calls cannot be made durable: the disk may be full. */
+const LOG_INTERVAL_MS = 1000;
 /** Statuses without a body. */
 const BODILESS = new Set([204, 205, 304]);
 
@@ -229,6 +231,7 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
   }
 
   let calls = 0;
+  let loggedAt = Number.NEGATIVE_INFINITY;
   /** The calls of a source with concurrency are spread over as many shards, without order between them. */
   const nextKey = (sourceId: string, concurrency: number) =>
     formatOrderingKey({ sourceId, shard: concurrency > 1 ? calls++ % concurrency : undefined });
@@ -274,8 +277,12 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
       if (error instanceof NoRoomForBody) return unavailable(res);
       if (error instanceof Problem) return text(res, error.status, error.message, error.headers);
       if (error instanceof ClientLeft) return;
-      log.error({ error: String(error) }, 'endpoint.failed');
-      if (asUnavailable(error) instanceof Unavailable) return unavailable(res);
+      const isUnavailable = asUnavailable(error) instanceof Unavailable;
+      if (!isUnavailable || performance.now() - loggedAt >= LOG_INTERVAL_MS) {
+        loggedAt = performance.now();
+        log.error({ error: String(error) }, 'endpoint.failed');
+      }
+      if (isUnavailable) return unavailable(res);
       text(res, 500, 'Internal Server Error');
     });
     return true;
