@@ -1,5 +1,7 @@
+import { once } from 'node:events';
 import { readdir, readlink } from 'node:fs/promises';
-import { connect } from 'node:net';
+import { createServer, type ServerResponse } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import type { Endpoint } from '@wellspring/contract/endpoint';
 import { endpoints } from '@wellspring/contract/endpoints/all';
@@ -10,6 +12,7 @@ import { eventually } from '@wellspring/testing/eventually';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
 import { forSuite } from '@wellspring/testing/lifetimes';
 import { startGateway } from './platform.fixture.ts';
+import { createPublicApi } from './public-api.ts';
 
 const platform = forSuite(startGateway);
 let alice: { id: string; key: string };
@@ -213,4 +216,36 @@ describe('documents', () => {
     socket.destroy();
     await eventually(async () => !(await isOpen()));
   });
+});
+
+test('a user reads two lists at a time: further ones wait, and nothing else does', async () => {
+  const bob = await platform.user();
+  const open: { user: string | undefined; res: ServerResponse }[] = [];
+  const api = createPublicApi(
+    platform.deps,
+    Object.values(endpoints) as Endpoint[],
+    () => (req, res) => {
+      if (req.url === '/v1/users/me') res.end();
+      else open.push({ user: req.headers.authorization, res });
+    },
+    { handle: async (_req, _res, _caller, work) => work() },
+  );
+  const server = createServer(api).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const get = ({ key }: { key: string }, path = '/users/me/webhooks') =>
+    fetch(`http://127.0.0.1:${port}/v1${path}`, { headers: { authorization: `Bearer ${key}` } });
+  const openOf = ({ key }: { key: string }) => open.filter(({ user }) => user === `Bearer ${key}`);
+  const lists = [get(alice), get(alice), get(alice)];
+  await eventually(() => openOf(alice).length === 2);
+  await get(alice, '/users/me');
+  const other = get(bob);
+  await eventually(() => openOf(bob).length === 1);
+  expect(openOf(alice)).toHaveLength(2);
+  open[0]!.res.end();
+  await eventually(() => openOf(alice).length === 3);
+  for (const { res } of open) res.end();
+  await Promise.all([...lists, other]);
+  server.closeAllConnections();
+  await new Promise((resolve) => server.close(resolve));
 });

@@ -1,10 +1,11 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
-import type { Endpoint, ServiceName } from '@wellspring/contract/endpoint';
+import type { Endpoint, Envelope, ServiceName } from '@wellspring/contract/endpoint';
 import { LIMITS } from '@wellspring/contract/limits';
 import type { Principal } from '@wellspring/contract/principal';
 import { createHold, type Hold } from '@wellspring/core/byte-budget';
+import { createFairPermits } from '@wellspring/core/fair-permits';
 import { newId } from '@wellspring/core/ids';
-import { methodNotAllowed, notFound } from '@wellspring/core/problem';
+import { methodNotAllowed, notFound, unavailable } from '@wellspring/core/problem';
 import { onceClosed } from '@wellspring/http/once-closed';
 import { PRINCIPAL_HEADER, signPrincipal } from '@wellspring/http/principal';
 import { sendProblem } from '@wellspring/http/problem-response';
@@ -39,6 +40,11 @@ interface Api<P extends Principal> {
   ): Promise<void> | void;
 }
 
+const LISTS: ReadonlySet<Envelope> = new Set(['list', 'page']);
+/** Lists that are read at the same time; one user gets at most half. */
+const MAX_LISTS = 4;
+/** Memory of a request that waits for that. */
+const WAITING_BYTES = 16 * 1024;
 /** Bytes of an answer that are kept for repetitions of a call that changes nothing: 5 MB a call would fill the disk. */
 const MAX_KEPT = 64 * 1024;
 
@@ -115,12 +121,23 @@ export function createPublicApi(
 ) {
   const authenticate = createAuthenticator(deps);
   const limit = createRateLimit('api', deps.config.apiRate, deps.buckets);
+  const lists = createFairPermits({ total: MAX_LISTS });
 
   /** Reads the body within the memory of the API, for all that read it again. @throws BodyTooLarge, NoRoomForBody */
   async function receive(req: IncomingMessage, res: ServerResponse, hold: Hold): Promise<void> {
     if (req.method === 'GET' || req.method === 'HEAD') return;
     onceAnswered(res, hold.release);
     await readBody(req, LIMITS.apiBody, hold);
+  }
+
+  /** Waits until the user may read another list, which takes as long as many other requests. @throws Problem 503 */
+  async function waitForList(res: ServerResponse, userId: string, hold: Hold): Promise<void> {
+    if (!hold.take(WAITING_BYTES)) throw unavailable();
+    const left = new AbortController();
+    onceClosed(res, () => left.abort(unavailable()));
+    const release = await lists.acquire(userId, left.signal).finally(hold.release);
+    // Otherwise one list may follow the other without a turn of the event loop between them.
+    onceClosed(res, () => void setImmediate(release));
   }
 
   const api: Api<Extract<Principal, { kind: 'user' }>> = {
@@ -134,6 +151,7 @@ export function createPublicApi(
     async pass(req, res, { user_id }, { service, endpoint }) {
       const hold = createHold(deps.memory.api, user_id);
       await receive(req, res, hold);
+      if (LISTS.has(endpoint.envelope)) await waitForList(res, user_id, hold);
       const caller = { userId: user_id, hold, ...(endpoint.changesNothing && { maxKept: MAX_KEPT }) };
       await idempotency.handle(req, res, caller, () => service(req, res));
     },
