@@ -1,8 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
 import type { RunJob } from '@wellspring/contract/messages';
+import { deleteWebhookRows } from '@wellspring/store/collections/delete-webhook';
 import { removeLostSubscriptions } from '@wellspring/store/collections/subscription-reach';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { members } from '@wellspring/store/collections/users';
+import { webhooks } from '@wellspring/store/collections/webhooks';
 import { eventually } from '@wellspring/testing/eventually';
 import { OWNER } from '@wellspring/testing/rows';
 import { Webhook } from 'standardwebhooks';
@@ -92,6 +94,44 @@ describe('fan-out', () => {
     await t.emit(emitter, [emitted, event(2)], { redelivered: true });
     await t.untilStatus('delivered', 2);
     expect(sink.requests.map(({ text }) => text)).toEqual(['1', '2']);
+  });
+
+  test.each([
+    ['deleted', (id: string) => deleteWebhookRows(t.store, id)],
+    ['paused', (id: string) => t.store.collection(webhooks).patch(id, { active: false })],
+  ])('a webhook that is %s gets no more of a message with many events', async (_what, change) => {
+    let changed: Promise<unknown> | undefined;
+    const { emitter, sink, hook } = await t.subscribed(async () => {
+      changed ??= change(hook.id);
+      await changed;
+      return { status: 200 };
+    });
+    t.start();
+    await t.emit(
+      emitter,
+      Array.from({ length: 1000 }, (_, n) => event(n)),
+    );
+    await eventually(() => sink.requests.length > 0);
+    await t.quiet();
+    // Those of two chunks and of the window may have begun before.
+    expect(sink.requests.length).toBeLessThanOrEqual(256);
+    expect((await t.deliveries()).length).toBeLessThanOrEqual(256);
+  });
+
+  test('the new URL of a webhook gets the rest of a message with many events', async () => {
+    let changed: Promise<unknown> | undefined;
+    const { emitter, sink, hook } = await t.subscribed(async () => {
+      changed ??= t.store.collection(webhooks).patch(hook.id, { url: `${sink.url}/new` });
+      await changed;
+      return { status: 200 };
+    });
+    t.start();
+    await t.emit(
+      emitter,
+      Array.from({ length: 500 }, (_, n) => event(n)),
+    );
+    await t.untilStatus('delivered', 500);
+    expect(sink.requests.filter(({ path }) => path === '/new').length).toBeGreaterThanOrEqual(500 - 256);
   });
 
   test('$errors and events with the same event id are two events', async () => {

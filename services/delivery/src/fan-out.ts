@@ -16,6 +16,7 @@ import {
 } from '@wellspring/store/collections/webhooks';
 import type { Store } from '@wellspring/store/port';
 import type { Attempts } from './attempts.ts';
+import { chunksOf } from './chunks.ts';
 import type { DelayedEvents } from './delayed.ts';
 import type { FindListeners } from './listeners.ts';
 import type { Listeners } from './match.ts';
@@ -46,9 +47,6 @@ export interface FanOutDeps {
   signal: AbortSignal;
 }
 
-/** Deliveries handled in one turn of the event loop, and their bytes. */
-const CHUNK_SIZE = 64;
-const CHUNK_BYTES = 1024 * 1024;
 /** Deliveries of one emitter whose first attempt waits or is in progress. */
 const WINDOW_SIZE = 128;
 
@@ -116,8 +114,15 @@ export function createFanOut(deps: FanOutDeps): FanOut {
   /**
    * Starts the first attempts, a few at a time; `done` resolves when all have rows. Rejects, as `done` does, only when none
    * is in progress: it has no row yet, so the repeated messages would begin it again.
+   * @param listening called for the current listeners: many deliveries may take minutes, in which webhooks change
    */
-  async function deliver(emitterId: string, pending: Iterable<NewDelivery>, assertHeld: () => void) {
+  async function deliver(
+    emitterId: string,
+    pending: Iterable<NewDelivery>,
+    listening: () => Promise<ReadonlyMap<string, Listeners>>,
+    assertHeld: () => void,
+  ) {
+    let current: ReadonlyMap<string, Listeners> | undefined;
     let count = 0;
     let open = 1;
     let failure: unknown;
@@ -137,10 +142,16 @@ export function createFanOut(deps: FanOutDeps): FanOut {
     };
     try {
       for (const chunk of chunksOf(pending, ({ row }) => row.payload.length)) {
-        if (count > 0) await nextTurn();
-        for (const { row, webhook } of await withoutRow(chunk)) {
+        if (count > 0) {
+          await nextTurn();
+          current = await listening();
+        }
+        for (const { row, webhook: found } of await withoutRow(chunk)) {
           if (signal.aborted) throw new Unavailable('The process ends');
           assertHeld();
+          const webhook = found && current ? webhookIn(current, row.event_name, found.id) : found;
+          // Deleted, paused or unsubscribed since.
+          if (found && !webhook) continue;
           const entered = windows.enter(emitterId);
           if (entered) await entered;
           open += 1;
@@ -171,7 +182,8 @@ export function createFanOut(deps: FanOutDeps): FanOut {
     // Before `next`: they are in the order of the events.
     const runs = await publish(runsOf(heard, found, now), assertHeld);
     await delayed.store(messages);
-    const { count, done } = await deliver(emitter_id, deliveriesOf(heard, found, now), assertHeld);
+    const listening = () => listeners(emitter, names);
+    const { count, done } = await deliver(emitter_id, deliveriesOf(heard, found, now), listening, assertHeld);
     done.catch(() => {});
     next();
     await done;
@@ -179,19 +191,8 @@ export function createFanOut(deps: FanOutDeps): FanOut {
   };
 }
 
-function* chunksOf<T>(items: Iterable<T>, sizeOf: (item: T) => number): Generator<T[]> {
-  let chunk: T[] = [];
-  let bytes = 0;
-  for (const item of items) {
-    chunk.push(item);
-    bytes += sizeOf(item);
-    if (chunk.length < CHUNK_SIZE && bytes < CHUNK_BYTES) continue;
-    yield chunk;
-    chunk = [];
-    bytes = 0;
-  }
-  if (chunk.length > 0) yield chunk;
-}
+const webhookIn = (found: ReadonlyMap<string, Listeners>, channel: string, webhookId: string) =>
+  found.get(channel)?.webhooks.find(({ id }) => id === webhookId);
 
 const hasReply = ({ events }: EmittedMessage) => events.some(({ reply }) => reply !== undefined);
 
