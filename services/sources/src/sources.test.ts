@@ -218,6 +218,20 @@ test('sources of other tenants return 404', async () => {
   expect(mine.data.map(({ id }) => id)).toEqual([made.id]);
 });
 
+test('another tenant gets 404 while a hook runs, and does not wait for it', async () => {
+  const made = await create();
+  const answers: unknown[] = [];
+  bed.onHook(async (_hook, _deployment, id) => {
+    const refused = (asked: Promise<unknown>) => asked.then(String, ({ status }) => status as unknown);
+    answers.push(
+      await refused(update(id, { name: 'Mine' }, BOB)),
+      await refused(bed.invoke('deleteSource', { id }, {}, BOB)),
+    );
+  });
+  await update(made.id, { active: false });
+  expect(answers).toEqual([404, 404]);
+});
+
 describe('running by hand', () => {
   const jobs = async () => {
     const found: string[] = [];

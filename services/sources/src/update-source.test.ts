@@ -1,7 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { systemClock } from '@wellspring/core/clock';
 import { components } from '@wellspring/store/collections/components';
-import { BOB } from '@wellspring/testing/service-harness';
 import { applyUpdate, type NewValues } from './apply-update.ts';
 import type { SourcesContext } from './context.ts';
 import { code, HTTP, TIMER } from './platform.fixture.ts';
@@ -38,20 +37,6 @@ describe('updating a source', () => {
     await expect(update(made.id, change)).rejects.toMatchObject({ status: 400 });
     const { source } = await bed.rowsOf(made.id);
     expect(source).toMatchObject({ name: 'Wanted', name_slug: 'wanted', status: 'live', transition: null });
-  });
-
-  test('another tenant gets 404 while a hook runs, and does not wait for it', async () => {
-    const made = await create();
-    const answers: unknown[] = [];
-    bed.onHook(async (_hook, _deployment, id) => {
-      const refused = (asked: Promise<unknown>) => asked.then(String, ({ status }) => status as unknown);
-      answers.push(
-        await refused(update(id, { name: 'Mine' }, BOB)),
-        await refused(bed.invoke('deleteSource', { id }, {}, BOB)),
-      );
-    });
-    await update(made.id, { active: false });
-    expect(answers).toEqual([404, 404]);
   });
 
   test('the values of all props have at most 2 MB, also if they are given one after the other', async () => {
