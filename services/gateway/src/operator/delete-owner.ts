@@ -16,9 +16,13 @@ export type OwnerDeps = Pick<Deps, 'store' | 'clock' | 'pubsub' | 'queue' | 'cal
 /** Resources deleted at a time: each deletion waits for several writes. */
 const MAX_DELETIONS = 8;
 
+/** Waits for the deletions beside one that failed: none goes on after the answer. */
 async function forEach<T>(rows: readonly T[], remove: (row: T) => Promise<void>): Promise<void> {
-  for (let at = 0; at < rows.length; at += MAX_DELETIONS)
-    await Promise.all(rows.slice(at, at + MAX_DELETIONS).map(remove));
+  for (let at = 0; at < rows.length; at += MAX_DELETIONS) {
+    const ended = await Promise.allSettled(rows.slice(at, at + MAX_DELETIONS).map(remove));
+    const failed = ended.find(({ status }) => status === 'rejected');
+    if (failed) throw (failed as PromiseRejectedResult).reason;
+  }
 }
 
 /**
