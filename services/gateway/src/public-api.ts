@@ -41,9 +41,10 @@ interface Api<P extends Principal> {
 }
 
 const LISTS: ReadonlySet<Envelope> = new Set(['list', 'page']);
-/** Lists that are read at the same time; one user gets at most half. */
-const MAX_LISTS = 4;
-/** Memory of a request that waits for that. */
+/** Lists that are read at the same time. */
+const MAX_LISTS = 64;
+const MAX_LISTS_PER_USER = 2;
+/** Memory of a request that waits for its turn. */
 const WAITING_BYTES = 16 * 1024;
 /** Bytes of an answer that are kept for repetitions of a call that changes nothing: 5 MB a call would fill the disk. */
 const MAX_KEPT = 64 * 1024;
@@ -75,6 +76,16 @@ function onceAnswered(res: ServerResponse, over: () => void): void {
       return end.apply(res, args);
     }) as typeof res.end;
   });
+}
+
+/** Calls `then` when the answer begins, however slowly its client reads it, or the client has left. */
+function onceServed(res: ServerResponse, then: () => void): void {
+  const { writeHead } = res;
+  res.writeHead = ((...args: Parameters<typeof writeHead>) => {
+    then();
+    return writeHead.apply(res, args);
+  }) as typeof writeHead;
+  onceClosed(res, then);
 }
 
 /** Unknown paths and methods below the root are told only to an authenticated client. */
@@ -121,7 +132,7 @@ export function createPublicApi(
 ) {
   const authenticate = createAuthenticator(deps);
   const limit = createRateLimit('api', deps.config.apiRate, deps.buckets);
-  const lists = createFairPermits({ total: MAX_LISTS });
+  const lists = createFairPermits({ total: MAX_LISTS, maxPerOwner: () => MAX_LISTS_PER_USER });
 
   /** Reads the body within the memory of the API, for all that read it again. @throws BodyTooLarge, NoRoomForBody */
   async function receive(req: IncomingMessage, res: ServerResponse, hold: Hold): Promise<void> {
@@ -130,14 +141,19 @@ export function createPublicApi(
     await readBody(req, LIMITS.apiBody, hold);
   }
 
-  /** Waits until the user may read another list, which takes as long as many other requests. @throws Problem 503 */
-  async function waitForList(res: ServerResponse, userId: string, hold: Hold): Promise<void> {
+  /** Waits for a permit, within the memory of the API. @throws Problem 503 */
+  async function waitForList(res: ServerResponse, userId: string, hold: Hold): Promise<() => void> {
     if (!hold.take(WAITING_BYTES)) throw unavailable();
     const left = new AbortController();
     onceClosed(res, () => left.abort(unavailable()));
-    const release = await lists.acquire(userId, left.signal).finally(hold.release);
+    return lists.acquire(userId, left.signal).finally(hold.release);
+  }
+
+  /** A list takes as long as many other requests, so a user reads few at a time. @throws Problem 503 */
+  async function admitList(res: ServerResponse, userId: string, hold: Hold): Promise<void> {
+    const release = lists.tryAcquire(userId) ?? (await waitForList(res, userId, hold));
     // Otherwise one list may follow the other without a turn of the event loop between them.
-    onceClosed(res, () => void setImmediate(release));
+    onceServed(res, () => void setImmediate(release));
   }
 
   const api: Api<Extract<Principal, { kind: 'user' }>> = {
@@ -151,7 +167,7 @@ export function createPublicApi(
     async pass(req, res, { user_id }, { service, endpoint }) {
       const hold = createHold(deps.memory.api, user_id);
       await receive(req, res, hold);
-      if (LISTS.has(endpoint.envelope)) await waitForList(res, user_id, hold);
+      if (LISTS.has(endpoint.envelope)) await admitList(res, user_id, hold);
       const caller = { userId: user_id, hold, ...(endpoint.changesNothing && { maxKept: MAX_KEPT }) };
       await idempotency.handle(req, res, caller, () => service(req, res));
     },
