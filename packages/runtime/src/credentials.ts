@@ -1,8 +1,9 @@
-import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs';
+import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { newApiKey } from '@wellspring/core/api-key';
 import { newSecret } from '@wellspring/core/ids';
 import type { Config } from './config.ts';
+import { readIfThere, writePrivate } from './private-file.ts';
 
 /** Content of `credentials.json` in the data directory. */
 export interface Credentials {
@@ -71,26 +72,4 @@ function keptSecretKey(path: string, refuse?: (path: string) => Error): string {
   const made = newSecret() + newSecret();
   writePrivate(path, `${made}\n`);
   return made;
-}
-
-function readIfThere(path: string): string | undefined {
-  try {
-    return readFileSync(path, 'utf8');
-  } catch (error) {
-    if ((error as { code?: string }).code === 'ENOENT') return undefined;
-    throw error;
-  }
-}
-
-/** Atomic and durable: without its key, sealed data is lost. */
-function writePrivate(path: string, content: string): void {
-  const temporary = `${path}.${newSecret()}`;
-  const file = openSync(temporary, 'wx', 0o600);
-  try {
-    writeSync(file, content);
-    fsyncSync(file);
-  } finally {
-    closeSync(file);
-  }
-  renameSync(temporary, path);
 }

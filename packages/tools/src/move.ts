@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs';
+import { existsSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Clock, systemClock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
@@ -11,6 +11,7 @@ import type { Ports } from '@wellspring/runtime/deps';
 import { openDistributed } from '@wellspring/runtime/infra-distributed';
 import { MOVED, MOVING, openEmbedded } from '@wellspring/runtime/infra-embedded';
 import { openMemory } from '@wellspring/runtime/memory';
+import { readIfThere, writePrivate } from '@wellspring/runtime/private-file';
 import { moves } from '@wellspring/runtime/unfinished-move';
 import { collections } from '@wellspring/store/collections/all';
 import { revisions } from '@wellspring/store/collections/revisions';
@@ -82,7 +83,7 @@ export async function moveData(
   const before = readIfThere(moving);
   await check(from, to, before);
   const id = before ?? randomUUID();
-  if (before === undefined) writeMark(moving, id);
+  if (before === undefined) writePrivate(moving, id);
   await to.store.collection(moves).insertMany([{ id: 'move', from: id, done_at: null }]);
   await copyStore(from.store, to.store, ({ collection, rows }) => say(`${collection}: ${rows} rows`));
   say(`files: ${await copyBlobs(from, to, clock)}`);
@@ -108,15 +109,6 @@ async function holdsRows(store: Store): Promise<boolean> {
   for (const one of collections)
     if (one.name !== revisions.name && (await store.collection(one).count({}, 1)) > 0) return true;
   return false;
-}
-
-/** Writes the file so that it is there with its content, or not at all. */
-function writeMark(path: string, id: string): void {
-  const file = openSync(`${path}.part`, 'w', 0o600);
-  writeSync(file, id);
-  fsyncSync(file);
-  closeSync(file);
-  renameSync(`${path}.part`, path);
 }
 
 async function copyBlobs(from: Ports, to: Ports, clock: Clock): Promise<number> {
@@ -156,8 +148,4 @@ async function moveJobs(
 /** The message is flagged, since the target does not know that its job may have been handled before. */
 function republished({ key, payload, redelivered }: Job): JobInput {
   return { key, payload: redelivered ? JSON.stringify({ ...JSON.parse(payload), redelivered }) : payload };
-}
-
-function readIfThere(path: string): string | undefined {
-  return existsSync(path) ? readFileSync(path, 'utf8') : undefined;
 }
