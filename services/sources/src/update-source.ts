@@ -16,7 +16,7 @@ import {
   readersFor,
   resolveComponent,
 } from './deployment.ts';
-import { findSource } from './find-source.ts';
+import { changeSource } from './find-source.ts';
 import { checkName } from './name.ts';
 
 /**
@@ -24,12 +24,9 @@ import { checkName } from './name.ts';
  * hook that throws, or a crash, leaves the source unchanged.
  */
 export const updateSourceRoute = (context: SourcesContext) => {
-  const { deps, presentSource, oneAtATime, configurator } = context;
-  return route(updateSource, async ({ params, input, principal }) => {
-    // How long others wait would tell that a source exists.
-    await findSource(deps, principal, params.id);
-    return oneAtATime(params.id, async () => {
-      const source = await findSource(deps, principal, params.id);
+  const { deps, presentSource, configurator } = context;
+  return route(updateSource, ({ params, input, principal }) =>
+    changeSource(context, principal, params.id, async (source) => {
       if (source.status === 'updating') throw sourceBusy();
       const name = input.name == null ? source.name : checkName(input.name);
       const current = await deps.store.collection(deployments).get(source.deployment_id);
@@ -57,8 +54,8 @@ export const updateSourceRoute = (context: SourcesContext) => {
       } finally {
         await dropUnusedDeployments(deps, source.id);
       }
-    });
-  });
+    }),
+  );
 };
 
 /** The component that an update names, or else the present one. @throws Problem 400, 404 */
