@@ -12,6 +12,27 @@ import { event, usePlatform } from './platform.fixture.ts';
 
 const t = usePlatform();
 
+type Subscribed = Awaited<ReturnType<typeof t.subscribed>>;
+
+/** Emits a message with so many events to a webhook, which changes before its first delivery is answered. */
+async function fannedOut(
+  events: number,
+  change: (subscribed: Subscribed) => Promise<unknown>,
+): Promise<Subscribed> {
+  let changed: Promise<unknown> | undefined;
+  const subscribed = await t.subscribed(async () => {
+    changed ??= change(subscribed);
+    await changed;
+    return { status: 200 };
+  });
+  t.start();
+  await t.emit(
+    subscribed.emitter,
+    Array.from({ length: events }, (_, n) => event(n)),
+  );
+  return subscribed;
+}
+
 describe('fan-out', () => {
   test('every listener of the channel gets the event once, with the emitted payload', async () => {
     const [emitter, sink] = [await t.source(), await t.receive()];
@@ -100,17 +121,7 @@ describe('fan-out', () => {
     ['deleted', (id: string) => deleteWebhookRows(t.store, id)],
     ['paused', (id: string) => t.store.collection(webhooks).patch(id, { active: false })],
   ])('a webhook that is %s gets no more of a message with many events', async (_what, change) => {
-    let changed: Promise<unknown> | undefined;
-    const { emitter, sink, hook } = await t.subscribed(async () => {
-      changed ??= change(hook.id);
-      await changed;
-      return { status: 200 };
-    });
-    t.start();
-    await t.emit(
-      emitter,
-      Array.from({ length: 1000 }, (_, n) => event(n)),
-    );
+    const { sink } = await fannedOut(1000, ({ hook }) => change(hook.id));
     await eventually(() => sink.requests.length > 0);
     await t.quiet();
     // Those of two chunks and of the window may have begun before.
@@ -119,16 +130,8 @@ describe('fan-out', () => {
   });
 
   test('the new URL of a webhook gets the rest of a message with many events', async () => {
-    let changed: Promise<unknown> | undefined;
-    const { emitter, sink, hook } = await t.subscribed(async () => {
-      changed ??= t.store.collection(webhooks).patch(hook.id, { url: `${sink.url}/new` });
-      await changed;
-      return { status: 200 };
-    });
-    t.start();
-    await t.emit(
-      emitter,
-      Array.from({ length: 500 }, (_, n) => event(n)),
+    const { sink } = await fannedOut(500, ({ hook, sink }) =>
+      t.store.collection(webhooks).patch(hook.id, { url: `${sink.url}/new` }),
     );
     await t.untilStatus('delivered', 500);
     expect(sink.requests.filter(({ path }) => path === '/new').length).toBeGreaterThanOrEqual(500 - 256);
