@@ -6,7 +6,7 @@ export interface ErrorRecordOptions {
   run_id: string;
   /** Of a source or workflow. */
   emitter: { id: string; owner_id: string; deployment_id: string };
-  source_type: 'HTTP' | 'TIMER' | 'MANUAL' | 'WEBHOOK' | 'SEND';
+  source_type: 'HTTP' | 'TIMER' | 'EMIT' | 'MANUAL' | 'WEBHOOK' | 'SEND';
   /** The run that failed; default `run_id`. */
   context_id?: string;
   /** `c_` id of a workflow's step. */

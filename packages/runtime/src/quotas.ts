@@ -2,22 +2,23 @@ import { errorRecordJob } from '@wellspring/contract/error-record';
 import { derivedRunId } from '@wellspring/core/ids';
 import { createLru } from '@wellspring/core/lru';
 import { quotaExceeded } from '@wellspring/core/problem';
-import { type SourceRow, sources } from '@wellspring/store/collections/sources';
+import { findEmitter } from '@wellspring/store/collections/emitters';
+import type { SourceRow } from '@wellspring/store/collections/sources';
 import { usage, usageDay, users } from '@wellspring/store/collections/users';
 import type { Deps } from './deps.ts';
 
 /** Trigger of a run that the quota of its owner stopped. */
-export type QuotaStop = 'HTTP' | 'TIMER' | 'MANUAL';
+export type QuotaStop = 'HTTP' | 'TIMER' | 'EMIT' | 'MANUAL';
 
 /** Daily quotas of users, in runs and processor time. Organizations have none. Days begin at 00:00 UTC. */
 export interface Quotas {
   /** The quota that the owner has used up today, as a sentence; undefined if there is none. Up to CACHE_MS old. */
   exceeded(ownerId: string): Promise<string | undefined>;
   /**
-   * Puts the stop on `$errors` of the source, once a day for any number of stops and processes.
+   * Puts the stop on `$errors` of the source or workflow, once a day for any number of stops and processes.
    * @param reason see `exceeded`
    */
-  record(sourceId: string, stop: QuotaStop, reason: string): Promise<void>;
+  record(emitterId: string, stop: QuotaStop, reason: string): Promise<void>;
   /** @throws Problem 429 when a quota is used up; nothing is recorded */
   checkOwner(ownerId: string): Promise<void>;
   /** @throws Problem 429 after `record`, when a quota is used up */
@@ -57,26 +58,26 @@ export function createQuotas({ store, queue, clock }: Pick<Deps, 'store' | 'queu
     return reason;
   }
 
-  async function record(sourceId: string, stop: QuotaStop, reason: string): Promise<void> {
+  async function record(emitterId: string, stop: QuotaStop, reason: string): Promise<void> {
     const now = clock.now();
     const day = usageDay(now);
-    const id = `${sourceId}/${day}`;
+    const id = `${emitterId}/${day}`;
     if (recorded.has(id) || (await usageRows.get(id))) {
       recorded.set(id, true);
       return;
     }
-    const source = await store.collection(sources).get(sourceId);
-    if (!source) return;
+    const emitter = await findEmitter(store, emitterId);
+    if (!emitter) return;
     const job = errorRecordJob({
       run_id: derivedRunId(`quota/${id}`),
-      emitter: source,
+      emitter,
       source_type: stop,
       code: 'QuotaExceeded',
-      msg: `${reason} It is renewed at 00:00 UTC; until then this source does not run.`,
+      msg: `${reason} It is renewed at 00:00 UTC; until then runs are refused or skipped.`,
       now,
     });
     // Before the mark: the record is idempotent, so a crash in between only repeats it.
-    await queue.publish('runs', { key: sourceId, payload: JSON.stringify(job) });
+    await queue.publish('runs', { key: emitterId, payload: JSON.stringify(job) });
     await usageRows.increment(id, { invocations: 0 }, { id, day, invocations: 0, compute_ms: 0 });
     recorded.set(id, true);
   }

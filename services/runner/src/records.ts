@@ -108,13 +108,20 @@ export const waitedLong = (run: RunContext, waitedMs: number, ts: number): LogRe
       ];
 
 /** Warns about a tick that was skipped, with the reason: a sentence. */
-export const skippedTick = (run: RunContext, trigger: Trigger, reason: string, ts: number): LogRecord => ({
-  ts,
-  k: 'log',
-  level: 'warn',
-  execution_id: run.run_id,
-  msg: `The tick of ${new Date(trigger.kind === 'timer' ? trigger.due_at : ts).toISOString()} was skipped. ${reason}`,
-});
+/** @param trigger of a timer or an event */
+export function skippedRun(run: RunContext, trigger: Trigger, reason: string, ts: number): LogRecord {
+  const what =
+    trigger.kind === 'event'
+      ? `run for the event ${trigger.event_id} of ${trigger.emitter_id}`
+      : `tick of ${new Date(trigger.kind === 'timer' ? trigger.due_at : ts).toISOString()}`;
+  return {
+    ts,
+    k: 'log',
+    level: 'warn',
+    execution_id: run.run_id,
+    msg: `The ${what} was skipped. ${reason}`,
+  };
+}
 
 /** A record of `$errors`: the trigger, where it ran and what was thrown. JSON text. */
 export function errorRecord(run: RunContext, event: unknown, error: Failure, now: number): string {
@@ -144,12 +151,12 @@ export function errorRecord(run: RunContext, event: unknown, error: Failure, now
   });
 }
 
-export const SOURCE_TYPES: Record<Trigger['kind'], SourceType> = {
+export const SOURCE_TYPES = {
   http: 'HTTP',
   timer: 'TIMER',
   event: 'EMIT',
   manual: 'MANUAL',
-};
+} as const satisfies Record<Trigger['kind'], SourceType>;
 
 const TRIGGER_NAMES: Record<SourceType, RunTriggerName> = {
   HTTP: 'http',

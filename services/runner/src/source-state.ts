@@ -20,7 +20,7 @@ import type { OutboxRelay } from './outbox-relay.ts';
 import { costOf } from './owner-costs.ts';
 import type { OwnerNetworks } from './owner-networks.ts';
 import { createPlatformJobs } from './platform-jobs.ts';
-import { type LogRecord, type RunContext, skippedTick, triggerEvent } from './records.ts';
+import { type LogRecord, type RunContext, SOURCE_TYPES, skippedRun, triggerEvent } from './records.ts';
 import type { OpenRunRoom, RunRoom } from './run-room.ts';
 import { contextOf, contextOfJob, taskOf } from './run-task.ts';
 import { type CommitOptions, createStateCommits, Fenced, strategyOf } from './state-commits.ts';
@@ -91,12 +91,14 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
   const commitsLogs = (ofRun: Parameters<typeof logCommits>[1]) =>
     logCommits({ join, isForgotten, now: clock.now }, ofRun);
 
-  /** Why a tick is skipped: a sentence; undefined for runs that are executed. */
+  /** Why a run that nobody waits for is skipped: a sentence; undefined for runs that are executed. */
   async function skipReason(job: RunJob, deployed: Deployed, live: LiveState): Promise<string | undefined> {
-    if (job.trigger.kind !== 'timer') return undefined;
+    const { kind } = job.trigger;
     if (isOvertaken(job, live, clock.now())) return 'The previous run had not ended.';
+    // Calls and manual runs were checked when they were accepted, and a workflow answers an accepted call.
+    if (kind === 'http' || kind === 'manual' || job.reply_to !== undefined) return undefined;
     const reason = await quotas.exceeded(deployed.emitter.owner_id);
-    if (reason !== undefined) await quotas.record(sourceId, 'TIMER', reason);
+    if (reason !== undefined) await quotas.record(sourceId, SOURCE_TYPES[kind], reason);
     return reason;
   }
 
@@ -129,7 +131,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
     };
     const skipped = await skipReason(job, deployed, live);
     if (skipped !== undefined) {
-      const logs = [skippedTick(run, trigger, skipped, clock.now())];
+      const logs = [skippedRun(run, trigger, skipped, clock.now())];
       const outcome = { emits: [], keys: [], errors: [], logs };
       await before;
       return { committed: commit(live, run, outcome, [], options).published };
