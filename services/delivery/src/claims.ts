@@ -13,6 +13,7 @@ import type { Store } from '@wellspring/store/port';
 import type { Attempts } from './attempts.ts';
 import { ATTEMPT_TIMEOUT_MS, LEASE_MS } from './lease.ts';
 import type { Permit, Permits } from './permits.ts';
+import { takeOver } from './take-over.ts';
 
 export interface ClaimDeps {
   store: Store;
@@ -221,26 +222,6 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
     }
   }
 
-  /** Makes due the first attempts leased by the previous process. Later attempts wait for their lease to expire. */
-  async function takeOver(): Promise<void> {
-    // Leases of this process end later.
-    const lt = startedAt + LEASE_MS;
-    for (let gt = startedAt; ; ) {
-      const page = await rows.list({
-        where: { due_at: { gt, lt } },
-        orderBy: 'due_at',
-        order: 'asc',
-        limit: PAGE_SIZE,
-        texts: false,
-      });
-      const held = page.filter((row) => row.attempts === 0);
-      await Promise.all(held.map(({ id, due_at }) => rows.patch(id, { due_at: startedAt }, { due_at })));
-      if (page.length < PAGE_SIZE) return;
-      // Further rows may have the `due_at` of the last one; skip it if all rows of the page have to wait.
-      gt = page.at(-1)!.due_at! - (held.length > 0 ? 1 : 0);
-    }
-  }
-
   return {
     wake,
     async run(signal) {
@@ -248,7 +229,8 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
       while (!signal.aborted) {
         try {
           if (!takenOver) {
-            await takeOver();
+            // Later attempts wait for their lease to expire.
+            await takeOver(rows, startedAt, ({ attempts }) => attempts === 0);
             takenOver = true;
           }
           boundWaits();

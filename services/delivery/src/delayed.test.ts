@@ -46,11 +46,26 @@ test('a delayed event goes to the runner when due, not before, however often its
   await until(rows, (left) => left.length === 0);
 });
 
+test('the only process publishes the events that it had claimed before a crash at once', async () => {
+  const row = rowOf(await t.source(), OWNER, 0);
+  const claimed = { ...row, due_at: t.clock.now() + 50_000 };
+  const later = {
+    ...row,
+    id: `${row.id}0`,
+    due_at: t.clock.now() + 30_000,
+    delivery_ts: t.clock.now() + 30_000,
+  };
+  await t.store.collection(delayed).insertMany([claimed, later]);
+  t.start();
+  await t.runs(1);
+  expect(await until(rows, (left) => left.length === 1)).toEqual([later]);
+});
+
 test('a crash after the publish repeats the job under the same id', async () => {
   const row = rowOf(await t.source(), OWNER, 0);
   const claimed = { ...row, due_at: t.clock.now() + 50_000, delivery_ts: t.clock.now() - 9_000 };
   await t.store.collection(delayed).insert(claimed);
-  t.start();
+  t.start({ mode: 'distributed' });
   t.clock.advance(45_000);
   expect(await t.queue.depth('runs')).toBe(0);
   t.clock.advance(6_000);

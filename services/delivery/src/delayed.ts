@@ -8,6 +8,7 @@ import type { BackgroundWorker } from '@wellspring/runtime/service';
 import { type DelayedRow, delayed } from '@wellspring/store/collections/delayed';
 import type { Where } from '@wellspring/store/port';
 import { LEASE_MS } from './lease.ts';
+import { takeOver } from './take-over.ts';
 
 /** Events claimed in one turn. */
 const BATCH_SIZE = 200;
@@ -39,6 +40,8 @@ export function createDelayedEvents({
   config,
 }: Pick<Deps, 'store' | 'queue' | 'clock' | 'log' | 'config'>): DelayedEvents {
   const rows = store.collection(delayed);
+  const startedAt = clock.now();
+  let takenOver = config.mode === 'distributed';
   let ownersAfter = '';
   const sleeper = createSleeper(clock);
 
@@ -115,6 +118,10 @@ export function createDelayedEvents({
       async run(signal) {
         while (!signal.aborted) {
           try {
+            if (!takenOver) {
+              await takeOver(rows, startedAt, ({ due_at, delivery_ts }) => due_at > delivery_ts);
+              takenOver = true;
+            }
             await sleep(signal);
             const { count, failed } = await release({}, BATCH_SIZE);
             if (count < BATCH_SIZE) continue;
