@@ -65,6 +65,28 @@ await withServers(['mongodb'], ({ mongodb }) => {
     });
   });
 
+  test.each([0, 1])(
+    'a commit that was written although it failed is recognized when it is tried again (version %d)',
+    async (version) => {
+      let isFailing = false;
+      const { store, another } = await open({
+        fails: (one) => isFailing && one === 'insert events',
+      });
+      if (version === 1) await store.commitRun(run('dc_1', 0, [1]));
+      const commit = run('dc_1', version, [2]);
+      isFailing = true;
+      await expect(store.commitRun(commit)).rejects.toThrow('stopped');
+      isFailing = false;
+      expect(await store.commitRun(commit)).toBe(true);
+      expect(await store.commitRun(run('dc_1', version, [3]))).toBe(false);
+      expect(await store.commitRun(run('dc_1', version + 1, [4]))).toBe(true);
+      await store.close();
+      const { store: next } = await another();
+      const all = version === 1 ? [1, 2, 4] : [2, 4];
+      expect(await appended(next)).toEqual({ events: all, logs: all.length, outbox: all.length });
+    },
+  );
+
   test('a stale read, as after an election, does not lead to overwriting rows that are not appended', async () => {
     const { mongo, another } = await open();
     let next: Promise<boolean> | undefined;

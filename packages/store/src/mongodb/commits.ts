@@ -17,7 +17,7 @@ const STATE_BYTES = 8 * 1024;
 /** States whose rows are known to be appended; others are read before they are written. */
 const CACHE_SIZE = 50_000;
 
-/** Of a commit: written, refused because of the state's version or epoch, or in conflict with older rows. */
+/** Of a commit: written, now or by an earlier attempt; refused because of the state's version or epoch, or in conflict with older rows. */
 type Outcome = 'written' | 'refused' | 'conflict';
 
 export interface Commits {
@@ -36,14 +36,16 @@ export function createCommits(db: Db, pending: PendingRows, now: () => number): 
   const stored = db.collection<StoredState>(states.name);
   /** By state: the version whose rows are all appended. */
   const appended = createLru<number>(CACHE_SIZE);
+  /** Of commits that may be tried again. */
+  const tokens = new WeakMap<RunCommit, string>();
 
   async function writeAll(batch: readonly RunDocuments[]): Promise<Outcome[]> {
     try {
-      const overtaken = await completeUnknown(batch);
-      const current = batch.filter((one) => !overtaken.has(one));
+      const decided = await completeUnknown(batch);
+      const current = batch.filter((one) => !decided.has(one));
       const refused = current.length === 0 ? new Map() : await writeRows(current);
       return batch.map((one) => {
-        const outcome = overtaken.has(one) ? 'refused' : (refused.get(one) ?? 'written');
+        const outcome = decided.get(one) ?? refused.get(one) ?? 'written';
         if (outcome === 'written') appended.set(one.id, one.ifVersion + 1);
         else appended.delete(one.id);
         return outcome;
@@ -81,13 +83,16 @@ export function createCommits(db: Db, pending: PendingRows, now: () => number): 
   }
 
   /**
-   * Appends the pending rows of the states about to be overwritten. Returns the commits whose state could not be read in
-   * the expected version: it was overtaken, or the read was stale. After an election the new primary may briefly serve
-   * older majority reads while it already overwrites newer data.
+   * Appends the pending rows of the states about to be overwritten. Returns the commits that are not to be written: those
+   * that an earlier attempt has written, whose answer was lost; and those whose state could not be read in the expected
+   * version: it was overtaken, or the read was stale. After an election the new primary may briefly serve older majority
+   * reads while it already overwrites newer data.
    */
-  async function completeUnknown(batch: readonly RunDocuments[]): Promise<ReadonlySet<RunDocuments>> {
+  async function completeUnknown(
+    batch: readonly RunDocuments[],
+  ): Promise<ReadonlyMap<RunDocuments, Outcome>> {
     const unknown = batch.filter(({ id, ifVersion }) => ifVersion > 0 && appended.get(id) !== ifVersion);
-    if (unknown.length === 0) return new Set();
+    if (unknown.length === 0) return new Map();
     const ids = unknown.map(({ id }) => id);
     const projection = { _v: 1, _commit: 1, _pending: 1 };
     const found = await translateErrors(
@@ -95,7 +100,12 @@ export function createCommits(db: Db, pending: PendingRows, now: () => number): 
     );
     await pending.completeAll(found);
     for (const { _id, _v } of found) appended.set(_id, _v);
-    return new Set(unknown.filter(({ id, ifVersion }) => appended.get(id) !== ifVersion));
+    const newest = new Map(found.map(({ _id, _commit }) => [_id, _commit]));
+    return new Map(
+      unknown
+        .filter(({ id, ifVersion }) => appended.get(id) !== ifVersion)
+        .map((one) => [one, newest.get(one.id) === one.token ? 'written' : 'refused']),
+    );
   }
 
   async function writeStates(
@@ -149,9 +159,12 @@ export function createCommits(db: Db, pending: PendingRows, now: () => number): 
   const write = shareStatements(SHARING, writeAll);
   return {
     async commitRun(commit) {
-      const documents = await documentsOf(commit);
-      const { id, size } = documents;
-      const outcome = await write(documents, { key: id, size: size + STATE_BYTES });
+      const made = await documentsOf(commit);
+      const { id, size } = made;
+      // A large one has side documents under its token.
+      const token = size > MAX_BYTES ? made.token : (tokens.get(commit) ?? made.token);
+      tokens.set(commit, token);
+      const outcome = await write({ ...made, token }, { key: id, size: size + STATE_BYTES });
       if (outcome === 'conflict') throw new ConflictError(events.name, ['id']);
       return outcome === 'written';
     },
