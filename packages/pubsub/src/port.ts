@@ -12,7 +12,7 @@ export interface PubSub {
 
 /** New events of an emitter (also errors and logs). */
 export const eventsTopic = (emitterId: string) => `events/${emitterId}`;
-/** An emitter, webhook or API key was changed or deleted. */
+/** An emitter, webhook or API key was changed or deleted; the session of a process was ended. */
 export const changedTopic = (id: string) => `changed/${id}`;
 /** The first call with an Idempotency-Key is over. */
 export const answeredTopic = (id: string) => `answered/${id}`;

@@ -15,7 +15,7 @@ const amqp = await openAmqp({ url, log: silentLog });
 const leases = createLeases({
   store: createEmbeddedStore(openDatabase(':memory:')),
   ...{ clock: systemClock, log: silentLog, member, partitions: 1 },
-  wakeUp: { send() {}, onReceived() {} },
+  wakeUp: { send() {}, onReceived() {}, sendEnded() {}, onEnded() {} },
   isAble: () => amqp.isUp,
 });
 const { signal } = new AbortController();

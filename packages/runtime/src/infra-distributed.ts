@@ -10,7 +10,7 @@ import type { Metrics } from '@wellspring/core/metrics';
 import { partitionOf } from '@wellspring/core/partitions';
 import { createTokenBuckets } from '@wellspring/core/token-buckets';
 import { openMongo } from '@wellspring/mongodb/client';
-import { PARTITIONS_CHANGED } from '@wellspring/pubsub/port';
+import { changedTopic, PARTITIONS_CHANGED } from '@wellspring/pubsub/port';
 import { createRedisPubSub } from '@wellspring/pubsub/redis';
 import { assertInstallation } from '@wellspring/queue/installation';
 import { createLeases } from '@wellspring/queue/leases';
@@ -77,6 +77,8 @@ export async function openDistributed(
       wakeUp: {
         send: () => pubsub.publish(PARTITIONS_CHANGED),
         onReceived: (listener) => pubsub.subscribe(PARTITIONS_CHANGED, listener),
+        sendEnded: (other) => pubsub.publish(changedTopic(other)),
+        onEnded: (listener) => pubsub.subscribe(changedTopic(member), listener),
       },
       isAble: () => amqp.isUp,
     });

@@ -25,6 +25,8 @@ export interface Member {
   busy: Promise<void>;
   /** The store does not answer. */
   isCutOff: boolean;
+  /** It is not told that its session was ended. */
+  isDeaf: boolean;
   isUnable: boolean;
   statements: number;
   /** Sum of the pauses that it asked for, ms. Does not depend on the load of the machine. */
@@ -42,6 +44,7 @@ export function useLeases() {
   /** Takings of each partition, in order. */
   const epochs = new Map<number, number[]>();
   const wakeUps = new Set<() => void>();
+  const endings = new Map<string, () => void>();
   let db: Database;
   let store: Store;
 
@@ -51,6 +54,7 @@ export function useLeases() {
     clashes.length = 0;
     for (const partition of all) epochs.set(partition, []);
     wakeUps.clear();
+    endings.clear();
   });
   afterEach(async () => {
     for (const member of running.splice(0)) await member.leave();
@@ -101,6 +105,8 @@ export function useLeases() {
           for (const wake of wakeUps) wake();
         },
         onReceived: (listener) => wakeUps.add(listener),
+        sendEnded: (other) => endings.get(other)?.(),
+        onEnded: (listener) => endings.set(name, () => member.isDeaf || listener()),
       },
       isAble: () => !member.isUnable,
       renewMs,
@@ -112,6 +118,7 @@ export function useLeases() {
       works: new Set(),
       busy: Promise.resolve(),
       isCutOff: false,
+      isDeaf: false,
       isUnable: false,
       statements: 0,
       pausedMs: 0,

@@ -53,7 +53,7 @@ test('a partition moves after its work has ended', async () => {
   expect(clashes).toEqual([]);
 });
 
-test('a process that cannot reach the store starts nothing before its lease ends, then drops everything, and others take it', async () => {
+test('a process that cannot reach the store starts nothing before its lease ends, and drops everything when another one takes it', async () => {
   const [a, b] = [join('a', 2_000), join('b', 2_000)];
   await settled(a, b);
   const [own, other] = [[...a.works][0]!, [...b.works][0]!];
@@ -116,6 +116,40 @@ test('an outage of the store for all processes moves no partition', async () => 
   await eventually(() => a.leases.mayStart && b.leases.mayStart);
   await settled(a, b);
   expect(JSON.stringify([...epochs])).toBe(before);
+});
+
+test('an outage of the store of two leases moves no partition, and no work in progress is dropped', async () => {
+  const LEASE_MS = 3_000;
+  const [a, b] = [join('a', LEASE_MS), join('b', LEASE_MS)];
+  await settled(a, b);
+  const before = JSON.stringify([...epochs]);
+  const dropped: number[] = [];
+  for (const { works } of [a, b]) {
+    const remove = works.delete.bind(works);
+    works.delete = (partition) => {
+      dropped.push(partition);
+      return remove(partition);
+    };
+  }
+  for (const one of [a, b]) one.isCutOff = true;
+  const begun = performance.now();
+  await eventually(() => performance.now() - begun > 2 * LEASE_MS, { ms: 20_000 });
+  expect([a.leases.mayStart, b.leases.mayStart]).toEqual([false, false]);
+  for (const one of [a, b]) one.isCutOff = false;
+  await eventually(() => a.leases.mayStart && b.leases.mayStart);
+  await settled(a, b);
+  expect(JSON.stringify([...epochs])).toBe(before);
+  expect(dropped).toEqual([]);
+});
+
+test('a process that cannot reach the store and is not told that another one took its partitions drops them, too', async () => {
+  const [a, b] = [join('a', 2_000), join('b', 2_000)];
+  await settled(a, b);
+  a.isCutOff = true;
+  a.isDeaf = true;
+  await settled(b);
+  await eventually(() => a.works.size === 0, { ms: 20_000 });
+  grow();
 });
 
 test('a process whose session another one ended drops everything at its next renewal and begins a new session', async () => {

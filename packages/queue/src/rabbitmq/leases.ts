@@ -5,7 +5,7 @@ import { shareOf } from '@wellspring/core/partitions';
 import type { Store } from '@wellspring/store/port';
 import type { QueueName } from '../port.ts';
 import { type LeaseRow, leases, type SessionRow, sessions } from './collections.ts';
-import { createSession } from './session.ts';
+import { createSession, type WakeUp } from './session.ts';
 
 /**
  * Assigns the partitions of the queues to processes. Each partition has a row with its holder, a session (see session.ts),
@@ -13,7 +13,7 @@ import { createSession } from './session.ts';
  * their running work has ended, one with a deficit takes free ones; only the share of a joining or leaving process moves.
  *
  * A process has one session for all its partitions, so that one statement renews them. When it was not renewed within
- * two thirds of the lease, `mayStart` is false; at its end, or when another process has ended it, all are lost.
+ * two thirds of the lease, `mayStart` is false; when another process has ended it, or after three leases, all are lost.
  */
 export interface Leases {
   /** Nothing may be started, read or removed in the name of a partition while it is false. */
@@ -39,12 +39,6 @@ export interface LeaseHandlers {
   release(partition: number, urgent: AbortSignal): Promise<void>;
   /** Another process may have the partition, or take it at once: what is in memory must be dropped. */
   lost(partition: number): void;
-}
-
-/** Makes other processes look at once. When it is not received, they look when they renew. */
-export interface WakeUp {
-  send(): void;
-  onReceived(listener: () => void): void;
 }
 
 export interface LeasesOptions {
@@ -102,7 +96,10 @@ export function createLeases({
 }: LeasesOptions): Leases {
   const rows = store.collection(leases);
   const groups = new Map<QueueName, Group>();
-  const session = createSession({ rows: store.collection(sessions), log, member, leaseMs, lost });
+  const session = createSession({
+    rows: store.collection(sessions),
+    ...{ log, member, leaseMs, wakeUp, lost },
+  });
   let known = new Set<string>();
   let knownSince = 0;
   let ableAt = 0;

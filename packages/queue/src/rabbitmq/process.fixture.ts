@@ -9,8 +9,9 @@ import { createEmbeddedStore } from '@wellspring/store/embedded';
 import type { Store } from '@wellspring/store/port';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
 import type { QueueSubject, SubjectOptions } from '../conformance.ts';
-import { createLeases, type WakeUp } from './leases.ts';
+import { createLeases } from './leases.ts';
 import { createRabbitQueue, type RabbitQueue, type RabbitQueueOptions } from './queue.ts';
+import type { WakeUp } from './session.ts';
 
 /** Few, so that keys share a partition. */
 const PARTITIONS = 4;
@@ -42,7 +43,9 @@ export interface Installation {
 
 /** Listeners by prefix of the installation. */
 const wakeUps = new Map<string, Set<() => void>>();
-function wakeUpOf(prefix: string): WakeUp {
+/** Listeners by name of the process. */
+const endings = new Map<string, () => void>();
+function wakeUpOf(prefix: string, member: string): WakeUp {
   const listeners = wakeUps.get(prefix) ?? new Set();
   wakeUps.set(prefix, listeners);
   return {
@@ -50,6 +53,8 @@ function wakeUpOf(prefix: string): WakeUp {
       for (const listener of listeners) listener();
     },
     onReceived: (listener) => listeners.add(listener),
+    sendEnded: (other) => endings.get(other)?.(),
+    onEnded: (listener) => endings.set(member, listener),
   };
 }
 
@@ -83,7 +88,7 @@ export async function startProcess(installation: Installation): Promise<RabbitPr
     log,
     member,
     partitions,
-    wakeUp: wakeUpOf(prefix),
+    wakeUp: wakeUpOf(prefix, member),
     isAble: () => amqp.isUp,
     renewMs,
     leaseMs,

@@ -7,8 +7,11 @@ import type { SessionRow } from './collections.ts';
 /**
  * Which processes live, without synchronized clocks. Each process has a row that it renews. Another one that has seen the
  * row unchanged for the whole lease, by its own monotonic clock, removes it on the condition that it is still unchanged,
- * which frees the leases of the session. The process itself counts from the moment at which it *sent* its last successful
- * renewal, so it knows of the end of its session before others act on it.
+ * which frees the leases of the session, and tells that process. The process itself counts from the moment at which it
+ * *sent* its last successful renewal, so it starts nothing any more before others act on the end of its session.
+ *
+ * During an outage of the store nobody can end a session: one that is not told keeps what it has for three leases, so that
+ * its work in progress is not repeated. If another process took a partition meanwhile, the epoch refuses late commits.
  */
 export interface Session {
   /** undefined: none at the moment. */
@@ -24,16 +27,30 @@ export interface Session {
   end(): Promise<void>;
 }
 
+/** Makes other processes look at once. When it is not received, they look when they renew. */
+export interface WakeUp {
+  send(): void;
+  onReceived(listener: () => void): void;
+  /** Tells a process that its session was ended. When it is not received, the process keeps its jobs for longer. */
+  sendEnded(member: string): void;
+  /** For this process. */
+  onEnded(listener: () => void): void;
+}
+
 export interface SessionOptions {
   rows: Collection<SessionRow>;
   log: Log;
   member: string;
   leaseMs: number;
+  wakeUp: Pick<WakeUp, 'sendEnded' | 'onEnded'>;
   /** Nothing may be done in the name of the session any more. */
   lost(): void;
 }
 
-export function createSession({ rows, log, member, leaseMs, lost }: SessionOptions): Session {
+/** An unplanned failover of MongoDB takes about two leases. */
+const MAX_UNRENEWED_LEASES = 3;
+
+export function createSession({ rows, log, member, leaseMs, wakeUp, lost }: SessionOptions): Session {
   let own: { id: string; beat: number; renewedAt: number } | undefined;
   let expiry: NodeJS.Timeout | undefined;
   /** Ids of own sessions that may still have a row. */
@@ -67,7 +84,7 @@ export function createSession({ rows, log, member, leaseMs, lost }: SessionOptio
     }
     mine.renewedAt = sentAt;
     clearTimeout(expiry);
-    const left = Math.max(0, sentAt + leaseMs - performance.now());
+    const left = Math.max(0, sentAt + MAX_UNRENEWED_LEASES * leaseMs - performance.now());
     expiry = setTimeout(() => drop('It could not be renewed in time.'), left).unref();
   }
 
@@ -87,7 +104,9 @@ export function createSession({ rows, log, member, leaseMs, lost }: SessionOptio
         seen.set(id, { beat, since });
         alive.push(row);
       } else if ((await rows.removeWhere({ id, beat })) === 1) {
-        log.warn({ member: id.split('/')[0]! }, 'ownership.member_gone');
+        const other = id.split('/')[0]!;
+        log.warn({ member: other }, 'ownership.member_gone');
+        wakeUp.sendEnded(other);
       }
     }
     return alive;
@@ -100,12 +119,16 @@ export function createSession({ rows, log, member, leaseMs, lost }: SessionOptio
     for (const id of ids) former.delete(id);
   }
 
+  const isValid = () => own !== undefined && performance.now() - own.renewedAt < (leaseMs * 2) / 3;
+  // One that was renewed since is a later session.
+  wakeUp.onEnded(() => isValid() || drop('Another process ended it.'));
+
   return {
     get id() {
       return own?.id;
     },
     get isValid() {
-      return own !== undefined && performance.now() - own.renewedAt < (leaseMs * 2) / 3;
+      return isValid();
     },
     get nextExpiry() {
       return Math.min(...seen.values().map(({ since }) => since)) + leaseMs;
