@@ -21,6 +21,8 @@ describe('a point in time', () => {
     'some day',
     'yesterday',
     '2023-13-40',
+    '2026-02-31',
+    '2023-02-29T10:00Z',
     '14 Nov 2023',
     '-1',
     '1e9',
