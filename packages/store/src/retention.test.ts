@@ -28,7 +28,7 @@ const log = (emitter: string, n: number, at: number, count: number) =>
 const range = <T>(count: number, make: (n: number) => T): T[] =>
   Array.from({ length: count }, (_, n) => make(n));
 const run = (retainEvents: number) =>
-  prune(subject.store, { now: NOW, retainEvents, retainDays: 7, retainDeliveryDays: 30 });
+  prune(subject.store, { now: NOW, retainEvents, retainDays: 7, retainDeliveryDays: 12 });
 
 test('keeps the newest events of each stream of each emitter', async () => {
   const rows = subject.store.collection(events);
@@ -118,9 +118,9 @@ test('deliveries, idempotency keys and usage have separate limits; the outbox ha
   await store
     .collection(deliveries)
     .insertMany([
-      deliveryRow({ id: newId('dlv', NOW - 31 * DAY) }),
-      deliveryRow({ id: newId('dlv', NOW - 32 * DAY), due_at: NOW }),
-      deliveryRow({ id: newId('dlv', NOW - 29 * DAY) }),
+      deliveryRow({ id: newId('dlv', NOW - 13 * DAY) }),
+      deliveryRow({ id: newId('dlv', NOW - 14 * DAY), due_at: NOW }),
+      deliveryRow({ id: newId('dlv', NOW - 11 * DAY) }),
     ]);
   const call = { request_hash: '', response: null, process: 'p' };
   await store.collection(idempotencyKeys).insertMany([

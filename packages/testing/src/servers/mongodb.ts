@@ -34,14 +34,20 @@ export interface MongoOptions {
   members?: number;
   /** Enables authentication with this root user of the database `admin`; default: none. */
   root?: { user: string; password: string };
+  /** Allows `configureFailPoint`. */
+  failPoints?: boolean;
 }
 
 /** Starts a separate MongoDB. @throws Error with its output when it does not start */
-export async function startMongo({ members: count = 1, root }: MongoOptions = {}): Promise<ReplicaSet> {
+export async function startMongo({
+  members: count = 1,
+  root,
+  failPoints = false,
+}: MongoOptions = {}): Promise<ReplicaSet> {
   const program = await mongod();
   await using stack = new AsyncDisposableStack();
   const starting = Array.from({ length: count }, async () => {
-    const member = await startMember(program, root !== undefined);
+    const member = await startMember(program, { asksForCredentials: root !== undefined, failPoints });
     stack.defer(() => member.dispose());
     return member;
   });
@@ -111,7 +117,10 @@ export async function startMongo({ members: count = 1, root }: MongoOptions = {}
   };
 }
 
-async function startMember({ program, env }: Mongod, asksForCredentials: boolean): Promise<Member> {
+async function startMember(
+  { program, env }: Mongod,
+  { asksForCredentials, failPoints }: { asksForCredentials: boolean; failPoints: boolean },
+): Promise<Member> {
   const directory = await tempDir();
   const keyFile = join(directory.path, 'key');
   if (asksForCredentials) await writeFile(keyFile, 'wellspring', { mode: 0o600 });
@@ -120,6 +129,7 @@ async function startMember({ program, env }: Mongod, asksForCredentials: boolean
   const command = [
     program,
     ...(asksForCredentials ? ['--keyFile', keyFile] : []),
+    ...(failPoints ? ['--setParameter', 'enableTestCommands=1'] : []),
     ...['--bind_ip', '127.0.0.1', '--port', `${port}`, '--nounixsocket', '--quiet'],
     ...['--dbpath', directory.path, '--wiredTigerCacheSizeGB', '0.5'],
     ...['--replSet', NAME, '--oplogSize', '256', '--setParameter', 'diagnosticDataCollectionEnabled=false'],
