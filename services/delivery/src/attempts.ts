@@ -49,9 +49,9 @@ interface Delivery {
 
 export interface Attempts {
   /**
-   * Attempts a delivery that has no row. Resolves when it has one: with the outcome, or pending if the attempt fails,
-   * takes longer than FIRST_ATTEMPT_TIMEOUT_MS together with the wait for a permit, or finds none. A repetition during the attempt
-   * joins it. Rejects without a row: before anything is sent, or after `drain`.
+   * Attempts a delivery that has no row. Resolves when it has one: with the outcome, or pending if the attempt fails, or
+   * waits for a permit or for the answer for longer than FIRST_ATTEMPT_TIMEOUT_MS. A repetition during the attempt joins
+   * it. Rejects without a row: before anything is sent, or after `drain`.
    * @param webhook undefined: a request of a workflow
    * @param assertHeld throws when another process may have the message; called after each wait, before anything is sent
    */

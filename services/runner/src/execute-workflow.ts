@@ -27,8 +27,8 @@ export interface WorkflowOptions {
 type Reply = Extract<HttpReply, { kind: 'response' }>;
 
 /**
- * Executes the steps of a workflow, each in the process of its own deployment, until one throws or exits. Nothing is
- * stored before the end: all effects are one commit, as those of a source.
+ * Executes the steps of a workflow, each in the process of its own deployment, until one throws or exits. All effects are
+ * one commit, as those of a source; only log lines of a long run are committed before.
  */
 export async function executeWorkflow(
   deps: ExecuteDeps,
