@@ -107,8 +107,7 @@ export const waitedLong = (run: RunContext, waitedMs: number, ts: number): LogRe
         }),
       ];
 
-/** Warns about a tick that was skipped, with the reason: a sentence. */
-/** @param trigger of a timer or an event */
+/** Warns about a tick, or a run for an event, that was skipped. @param reason a sentence */
 export function skippedRun(run: RunContext, trigger: Trigger, reason: string, ts: number): LogRecord {
   const what =
     trigger.kind === 'event'

@@ -17,7 +17,10 @@ const STATE_BYTES = 8 * 1024;
 /** States whose rows are known to be appended; others are read before they are written. */
 const CACHE_SIZE = 50_000;
 
-/** Of a commit: written, now or by an earlier attempt; refused because of the state's version or epoch, or in conflict with older rows. */
+/**
+ * Of a commit: written, now or by an earlier attempt; refused because of the state's version or epoch; or in conflict with
+ * older rows.
+ */
 type Outcome = 'written' | 'refused' | 'conflict';
 
 export interface Commits {
