@@ -50,7 +50,11 @@ export function runsWorkers(
     }
   }
 
-  async function handle(jobs: readonly [Job, ...Job[]], signal: AbortSignal): Promise<void> {
+  async function handle(
+    jobs: readonly [Job, ...Job[]],
+    assertHeld: () => void,
+    signal: AbortSignal,
+  ): Promise<void> {
     const messages = jobs.map((job) => readMessage<RunsMessage>(job, ['run', 'record', 'due', 'db']));
     const sourceId = messages[0]!.source_id;
     const open = () =>
@@ -84,7 +88,7 @@ export function runsWorkers(
     if (!(await catalog.exists(sourceId))) return refuse(messages);
     const shard = String(parseOrderingKey(jobs[0].key).shard ?? '');
     await gate.opened();
-    const batch = await used.state.open(jobs[0].epoch, messages);
+    const batch = await used.state.open(jobs[0].epoch, messages, assertHeld);
     try {
       const ownerId = opened.deployed.emitter.owner_id;
       for (const message of messages) {
@@ -139,7 +143,7 @@ export function runsWorkers(
       run(signal) {
         signal.addEventListener('abort', gate.close, { once: true });
         const options = { admit: permits.admit, batch: BATCH_SIZE, signal };
-        return queue.consume('runs', (jobs) => handle(jobs, signal), options);
+        return queue.consume('runs', (jobs, _, assertHeld) => handle(jobs, assertHeld, signal), options);
       },
     },
     {

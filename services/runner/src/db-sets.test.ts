@@ -47,3 +47,19 @@ test('changes of all steps of a workflow are bounded together', async () => {
     { error: { code: 'LimitError', msg: expect.stringContaining('50000 times'), cellId: cells[1] } },
   ]);
 });
+
+test('a commit does not rewrite the map or the dedupe state that its runs have not changed', async () => {
+  const id = await t.deploy(`export default { name: 'Large', props: { db: '$.service.db' }, dedupe: 'unique',
+    run({ fill, emit }) {
+      if (fill) this.db.set('large', fill.repeat(50_000));
+      if (emit) this.$emit(emit, { id: emit });
+    } };`);
+  await t.runToEnd(id, [{ fill: 'x', emit: 'a' }]);
+  const written: string[][] = [];
+  t.faults.commit = ({ state }) => {
+    written.push(['db', 'dedupe'].filter((field) => field in state));
+    return undefined;
+  };
+  for (const run of [{}, { emit: 'b' }, { emit: 'b' }, { fill: 'y' }]) await t.runToEnd(id, [run]);
+  expect(written).toEqual([[], ['dedupe'], [], ['db']]);
+});

@@ -1,5 +1,9 @@
 import { expect, test } from '@jest/globals';
 import type { RunJob } from '@wellspring/contract/messages';
+import { logs } from '@wellspring/store/collections/events';
+import { measureReads } from '@wellspring/testing/measure-reads';
+import { numbers } from '@wellspring/testing/numbers';
+import { logRow } from '@wellspring/testing/rows';
 import { openPorts } from '@wellspring/testing/service-harness';
 import { createKnownRuns, findCommitted } from './known-runs.ts';
 
@@ -38,3 +42,22 @@ test.each([
     await close();
   },
 );
+
+test('the look-up of redelivered runs does not read their log records', async () => {
+  const { store: written, close } = openPorts();
+  const { store, bytes } = measureReads(written);
+  const runs = numbers(20).map((n) => `run_${n}`);
+  const records = JSON.stringify([{ ts: 0, k: 'log', level: 'info', msg: 'x'.repeat(100_000) }]);
+  const rows = runs.map((run_id) => logRow('dc_1', run_id, { run_id, records, ended: true }));
+  await store.collection(logs).insertMany(rows);
+  const redelivered = runs.map(
+    (run_id): RunJob => ({
+      ...{ v: 1, type: 'run', run_id, source_id: 'dc_1', hop: 0, trace_id: '' },
+      ...{ trigger: { kind: 'manual' }, accepted_at: 0, redelivered: true },
+    }),
+  );
+  const known = createKnownRuns(HOUR_MS);
+  expect(await findCommitted(store, 'dc_1', known, redelivered)).toEqual(new Set(runs));
+  expect(bytes()).toBeLessThan(runs.length * 1000);
+  await close();
+});

@@ -1,7 +1,9 @@
 import { expect, test } from '@jest/globals';
+import { Unavailable } from '@wellspring/core/unavailable';
 import { states } from '@wellspring/store/collections/states';
 import { eventually } from '@wellspring/testing/eventually';
-import { ECHO, usePlatform } from './platform.fixture.ts';
+import { numbers } from '@wellspring/testing/numbers';
+import { COUNTING, ECHO, usePlatform } from './platform.fixture.ts';
 
 const t = usePlatform();
 
@@ -24,4 +26,24 @@ test('a runner whose partition has a later owner commits nothing and gives its j
   await t.quiet();
   expect(await t.events(id)).toEqual(['own', 'late']);
   expect((await rows.get(id))!.epoch).toBe(4);
+});
+
+test('a runner whose lease is not certain starts no further run of a batch, and each run is executed once', async () => {
+  const id = await t.deploy(COUNTING);
+  let runs = 0;
+  t.faults.execute = () => {
+    runs += 1;
+    if (runs === 3) t.isHeld = false;
+  };
+  const list = numbers(40);
+  await t.runAll(id, list);
+  await eventually(() => expect(t.failures.length).toBeGreaterThan(0));
+  expect(t.failures[0]).toBeInstanceOf(Unavailable);
+  expect(runs).toBe(3);
+  expect(await t.events(id)).toEqual(list.slice(0, 3).map((n) => [n, n + 1]));
+
+  t.isHeld = true;
+  await t.quiet();
+  expect(runs).toBe(list.length);
+  expect(await t.events(id)).toEqual(list.map((n) => [n, n + 1]));
 });

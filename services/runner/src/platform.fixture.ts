@@ -7,7 +7,6 @@ import { newId, newRunId } from '@wellspring/core/ids';
 import { silentLog } from '@wellspring/core/log';
 import type { Memory } from '@wellspring/core/memory';
 import { type Metrics, noMetrics } from '@wellspring/core/metrics';
-import type { Job, QueueName } from '@wellspring/queue/port';
 import type { Config } from '@wellspring/runtime/config';
 import { sealValues } from '@wellspring/runtime/secret-values';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
@@ -19,6 +18,7 @@ import { eventually } from '@wellspring/testing/eventually';
 import { endpointRow, OWNER, sourceRow } from '@wellspring/testing/rows';
 import { type Harness, seal, useHarness } from '@wellspring/testing/service-harness';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
+import { type Faulty, noFaults, withFaults } from './faults.fixture.ts';
 import type { LogRecord } from './records.ts';
 import { insertBundle, subscribe } from './rows.fixture.ts';
 import type { PermitCounts } from './run-permits.ts';
@@ -35,22 +35,9 @@ export const COUNTING = `export default { name: 'Counting', props: { db: '$.serv
   this.$emit([event, n]);
 } };`;
 
-/** Called before the real operation; a throw makes it fail. `refuse` makes a commit hit a version conflict. */
-export interface Faults {
-  commit: () => 'refuse' | undefined;
-  publish: (queue: QueueName) => void;
-  /** With the time limit of the call, ms. */
-  execute: (timeoutMs: number) => void;
-}
-
-export interface Platform extends Harness {
-  faults: Faults;
+export interface Platform extends Harness, Faulty {
   /** Offset of the runner's clock, ms. */
   ahead: number;
-  /** Of the lease under which jobs are handed out; undefined: that of the queue. */
-  epoch: number | undefined;
-  /** Thrown by the handler of the queue `runs`. */
-  failures: Error[];
   start(): void;
   /** Reopens the database file and starts the service. */
   restart(): Promise<void>;
@@ -124,40 +111,14 @@ export function usePlatform({ permits, memory, ...tuning }: PlatformOptions = {}
   });
 
   beforeEach(() => {
-    t.faults = { commit: () => undefined, publish: () => {}, execute: () => {} };
+    Object.assign(t, noFaults());
     t.published = [];
     t.ahead = 0;
-    t.epoch = undefined;
-    t.failures = [];
     t.start();
   });
 
   t.start = () => {
-    const { store, queue } = t;
-    t.store = {
-      ...store,
-      commitRun: async (commit) => t.faults.commit() !== 'refuse' && store.commitRun(commit),
-    };
-    t.queue = {
-      ...queue,
-      publish: async (name, job) => {
-        t.faults.publish(name);
-        await queue.publish(name, job);
-      },
-      consume: (name, handler, options) => {
-        if (name !== 'runs') return queue.consume(name, handler, options);
-        const leased = (job: Job): Job => ({ ...job, epoch: t.epoch ?? job.epoch });
-        return queue.consume(
-          name,
-          async ([first, ...others], ...rest) => {
-            const work = handler([leased(first), ...others.map(leased)], ...rest);
-            work.catch((error: Error) => t.failures.push(error));
-            await work;
-          },
-          options,
-        );
-      },
-    };
+    Object.assign(t, withFaults(t));
     t.run(
       createRunnerService({
         ...t,

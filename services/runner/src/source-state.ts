@@ -47,8 +47,13 @@ export interface SourceStateDeps
  * the version of the stored state fences off a second one.
  */
 export interface SourceState {
-  /** Starts a batch of jobs. @param epoch of their lease @throws LeaseLost */
-  open(epoch: number, messages: readonly RunsMessage[]): Promise<Batch>;
+  /**
+   * Starts a batch of jobs.
+   * @param epoch of their lease
+   * @param assertHeld throws when another process may have the jobs; called before each run
+   * @throws LeaseLost
+   */
+  open(epoch: number, messages: readonly RunsMessage[], assertHeld: () => void): Promise<Batch>;
   /**
    * Runs a hook in a separate process and commits its effects; returns the error it threw.
    * @param until aborted when its caller gives up: it is not begun any more. @throws the reason of the signal
@@ -110,6 +115,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
     shard: string,
     before: Promise<unknown>,
     room: RunRoom,
+    assertHeld: () => void,
   ): Promise<{ committed: Promise<unknown> }> {
     const { trigger, run_id, reply_to } = job;
     let waiting = reply_to !== undefined;
@@ -138,6 +144,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
     }
     const owner = await networks.of(deployed.emitter.owner_id);
     const commitLogs = commitsLogs({ live, run, options, room });
+    assertHeld();
     const startedAt = clock.now();
     using failed = new DisposableStack();
     failed.defer(() => {
@@ -167,7 +174,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
     forget,
     bytes: commits.bytes,
 
-    async open(epoch, messages) {
+    async open(epoch, messages, assertHeld) {
       const live = await load(epoch);
       const committed = await findCommitted(store, sourceId, live.known, messages);
       const isRepeated = ({ run_id }: RunsMessage) => committed.has(run_id) || live.known.has(run_id);
@@ -203,7 +210,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
           const room = openRoom(deployed.emitter.owner_id);
           const execution = isKnown
             ? Promise.resolve({ committed: Promise.resolve() })
-            : start(live, job, deployed, shard, last, room);
+            : start(live, job, deployed, shard, last, room, assertHeld);
           // The next run waits for the last one that executes, also with a known one between them.
           if (!isKnown) last = execution;
           const done = guarded(async () => {
