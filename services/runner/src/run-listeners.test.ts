@@ -1,4 +1,5 @@
 import { expect, test } from '@jest/globals';
+import { Unavailable } from '@wellspring/core/unavailable';
 import type { Config } from '@wellspring/runtime/config';
 import type { Emitter } from '@wellspring/store/collections/emitters';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
@@ -46,6 +47,28 @@ test('a listener that is created during a run gets what the run emits', async ()
   gate.open();
   await t.quiet();
   expect(t.publishedPayloads('side')).toEqual(['late']);
+});
+
+test('when listeners that a run may have created cannot be read, the message does not name those of its begin', async () => {
+  await using gate = await createGate();
+  const id = await t.deploy(`export default { name: 'Waiting', async run() {
+    ${gate.wait}
+    this.$emit('late', { name: 'side' });
+  } };`);
+  await t.runAll(id, ['go']);
+  await gate.reached;
+  await subscribe(t, id, 'side');
+  const rows = t.store.collection(subscriptions);
+  const { count } = rows;
+  rows.count = async () => {
+    rows.count = count;
+    throw new Unavailable('no answer');
+  };
+  gate.open();
+  await t.quiet();
+  expect(rows.count).toBe(count);
+  expect(t.publishedPayloads('side')).toEqual(['late']);
+  expect(t.published.map(({ revision }) => revision)).toEqual([undefined]);
 });
 
 test('a subscription to all sources of the owner is a listener, and one of another owner is not', async () => {

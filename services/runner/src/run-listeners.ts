@@ -10,7 +10,7 @@ export interface RunListeners {
    * A lower bound of the revision `listeners`: fan-out uses no older copy of the listeners. Reread if the run took longer
    * than 50 ms, since it may have created listeners; undefined if that fails: fan-out then reads the revision itself.
    */
-  revision?: number | undefined;
+  revision: number | undefined;
   /** Channels without a subscription at this revision: their events are stored, and not published. */
   unheard: ReadonlySet<string>;
 }
@@ -69,6 +69,6 @@ export function createRunListeners({ store, clock }: Pick<Deps, 'store' | 'clock
     isHeard,
     /** The listeners of a run that has ended, on these channels. */
     of: (loaded: Loaded, channels: ReadonlySet<string>): Promise<RunListeners> =>
-      read(loaded, channels).catch(() => ({ unheard: new Set<string>() })),
+      read(loaded, channels).catch(() => ({ revision: undefined, unheard: new Set<string>() })),
   };
 }
