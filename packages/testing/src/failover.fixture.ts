@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals';
 import { useCluster } from './cluster.fixture.ts';
 import { eventually } from './eventually.ts';
 import { keepEvidence } from './evidence.ts';
-import { checkPipeline, deployPipeline } from './pipeline.fixture.ts';
+import { checkPipeline, deployPipeline, emittedBy } from './pipeline.fixture.ts';
 
 const SILENT = `export default { name: 'Silent', run() {} };`;
 
@@ -63,4 +63,44 @@ export function failoverSuite(): void {
     expect(outcome.accepted).toBeGreaterThan(steps.length * 100);
     console.info('Calls are accepted by every gateway, ms after the', afterMs, outcome);
   }, 600_000);
+
+  test('while RabbitMQ blocks publishers, calls are refused at once with 503, and none that was accepted is lost', async () => {
+    const { cluster, sink } = fixture;
+    const { rabbit } = fixture.servers;
+    const { plain } = await deployPipeline(cluster, sink);
+    const [gateway] = cluster.of('gateway');
+    const filler = 'x'.repeat(400_000);
+    const accepted = new Set<string>();
+    let sent = 0;
+    const call = async () => {
+      const id = `b${++sent}`;
+      const body = JSON.stringify({ id, filler });
+      const headers = { 'content-type': 'application/json' };
+      const answer = await fetch(gateway!.url + plain.path, { method: 'POST', body, headers });
+      await answer.arrayBuffer();
+      if (answer.ok) accepted.add(id);
+      return answer;
+    };
+    const isReady = async () => (await fetch(`${gateway!.url}/ready`)).ok;
+    expect((await call()).status).toBe(200);
+
+    await rabbit.alarm(true);
+    // The broker tells a publisher with its next message.
+    await eventually(async () => !(await call()).ok, { ms: 30_000 });
+    for (let round = 0; round < 5; round += 1) {
+      const answers = await Promise.all(Array.from({ length: 20 }, call));
+      expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([503]));
+      expect(answers[0]!.headers.get('retry-after')).toMatch(/^\d+$/);
+    }
+    expect(await isReady()).toBe(false);
+
+    await rabbit.alarm(false);
+    await eventually(isReady, { ms: 30_000 });
+    await eventually(async () => (await call()).ok, { ms: 30_000 });
+    const emitted = await emittedBy(cluster.client, plain.id, accepted);
+    // The call that met the alarm was refused, but may have been published.
+    const ids = emitted.map(({ event }) => event.id);
+    expect(ids.filter((id) => accepted.has(id))).toEqual([...accepted]);
+    expect(ids.length - accepted.size).toBeLessThanOrEqual(1);
+  }, 300_000);
 }
