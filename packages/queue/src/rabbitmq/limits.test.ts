@@ -59,7 +59,7 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
     );
     const quick = Array.from({ length: 40 }, (_, n) => ({ key: `quick${n}`, payload: '0' }));
     await publisher.queue.publishMany('runs', quick);
-    await eventually(() => quick.every(({ key }) => seen.has(key)), { ms: 60_000, every: 50 });
+    await eventually(() => quick.every(({ key }) => seen.has(key)), { ms: 120_000, every: 50 });
     held.resolve();
     await eventually(() => [...seen.values()].flat().length === SLOW_KEYS * JOBS_PER_KEY + quick.length, {
       ms: 90_000,
