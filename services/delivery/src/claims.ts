@@ -28,6 +28,8 @@ export interface ClaimDeps {
 
 const MAX_CLAIMS = 8;
 const PAGE_SIZE = 500;
+/** Between two scans: retries that are due one after the other share one. */
+const MIN_SCAN_INTERVAL_MS = 50;
 /** Polls for rows of other processes, and in case a wake-up was lost. */
 const POLL_INTERVAL_MS = 5_000;
 /** Pause between two sweeps for rows that another process left behind, and between two pages of one. */
@@ -99,6 +101,7 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
     [scannedUpTo, nextScanAt] = [Number.POSITIVE_INFINITY, clock.now() + POLL_INTERVAL_MS];
     try {
       ({ until, next } = await scanPage(until));
+      if (next > 0) next = Math.max(next, clock.now() + MIN_SCAN_INTERVAL_MS);
     } finally {
       scannedUpTo = Math.min(scannedUpTo, until);
       nextScanAt = Math.min(nextScanAt, next);

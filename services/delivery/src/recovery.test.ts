@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { DELIVERIES_DUE } from '@wellspring/pubsub/port';
 import { type DeliveryRow, deliveries } from '@wellspring/store/collections/webhooks';
+import { numbers } from '@wellspring/testing/numbers';
 import { deliveryRow } from '@wellspring/testing/rows';
 import type { Answer } from '@wellspring/testing/webhook-sink';
 import { FIRST_ATTEMPT_TIMEOUT_MS, LEASE_MS } from './lease.ts';
@@ -165,6 +166,28 @@ test('a retry whose row could be stored only after it was due is not left to the
   await t.untilStatus('delivered');
   expect(sink.requests).toHaveLength(2);
 }, 10_000);
+
+test('retries that are due one after the other share scans', async () => {
+  const { sink, hook } = await t.subscribed();
+  const rows = t.store.collection(deliveries);
+  const { list } = rows;
+  const startedAt = t.clock.now();
+  const due = numbers(300).map((n) =>
+    deliveryRow({ webhook_id: hook.id, due_at: startedAt + 1000 + 10 * n }),
+  );
+  await rows.insertMany(due.map((row, n) => ({ ...row, id: `dlv_${n}`, attempts: 1 })));
+  let scans = 0;
+  rows.list = async (options) => {
+    scans += 1;
+    return list(options);
+  };
+  t.start();
+  await until(
+    () => t.step(10),
+    () => sink.requests.length === due.length,
+  );
+  expect(scans).toBeLessThan((t.clock.now() - startedAt) / 50 + 20);
+}, 20_000);
 
 test('after the clock was set back, due rows of another process are found as before', async () => {
   const { emitter, sink, hook } = await t.subscribed();
