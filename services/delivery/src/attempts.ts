@@ -11,7 +11,7 @@ import type { FirstAttemptTimeout } from './first-attempt-timeout.ts';
 import type { WebhookHealth } from './health.ts';
 import type { SigningKeys } from './keys.ts';
 import { LEASE_MS } from './lease.ts';
-import { outcomeOf, type Reply } from './outcome.ts';
+import { ENDED, outcomeOf, type Reply } from './outcome.ts';
 import type { Permit, Permits, Receiver } from './permits.ts';
 import type { Post } from './post.ts';
 import { bodyOf, headersOf } from './request.ts';
@@ -67,7 +67,6 @@ const RETRY_DELAY_MS = 1_000;
 const SUCCESS_STORED_MS = 3_600_000;
 /** A claimed delivery for which there is no memory. */
 const MAX_POSTPONED_MS = 2_000;
-const ENDED = 'no answer, and other receivers needed the permit';
 
 export function createAttempts(deps: AttemptsDeps): Attempts {
   const { store, clock, log, permits, timeout, health } = deps;

@@ -3,7 +3,7 @@ import { RETRY_TABLE } from '@wellspring/core/retry-delay';
 import { attemptsOf } from '@wellspring/store/collections/webhooks';
 import { deliveryRow } from '@wellspring/testing/rows';
 import fc from 'fast-check';
-import { MAX_LOGGED_ATTEMPTS, outcomeOf, type Reply } from './outcome.ts';
+import { ENDED, MAX_LOGGED_ATTEMPTS, outcomeOf, type Reply } from './outcome.ts';
 
 const NOW = 1_700_000_000_000;
 const ROW = deliveryRow({ due_at: NOW });
@@ -58,6 +58,19 @@ describe('the outcome of an attempt', () => {
         },
       ),
     );
+  });
+
+  test('the first five attempts that the platform ended do not count, and are repeated soon', () => {
+    let row = { ...ROW, attempts: 1 };
+    const seen: unknown[] = [];
+    for (let n = 0; n < 6; n += 1) {
+      const { verdict, fields } = outcomeOf(row, replied(null, { error: ENDED }), NOW, NOW, 0.5);
+      row = { ...row, ...fields };
+      seen.push([verdict, fields.status, fields.attempts, fields.due_at! - NOW]);
+    }
+    const repeated = ['retry', 'pending', 1, 5000];
+    expect(seen).toEqual([...Array(5).fill(repeated), ['retry', 'pending', 2, 300_000]]);
+    expect(attemptsOf(row).map(({ n, error }) => [n, error])).toEqual(Array(6).fill([2, ENDED]));
   });
 
   test('Retry-After postpones the next attempt and never brings it forward', () => {

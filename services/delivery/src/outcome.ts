@@ -13,6 +13,11 @@ export interface Reply {
   durationMs: number;
 }
 
+/** `error` of an attempt that the platform ended before its time limit. */
+export const ENDED = 'no answer, and other receivers needed the permit';
+/** Ended attempts of a delivery that do not count as its attempts; further ones do, so that it fails in the end. */
+const MAX_ENDED = 5;
+
 /** Attempts listed in a delivery, newest ones. */
 export const MAX_LOGGED_ATTEMPTS = 20;
 
@@ -26,7 +31,8 @@ export interface Outcome {
 
 /**
  * The outcome of an attempt: 2xx delivers; 410 fails permanently and disables the webhook; anything else is retried
- * after core/retry-delay, not before `Retry-After`, and fails after the last retry.
+ * after core/retry-delay, not before `Retry-After`, and fails after the last retry. An attempt that the platform ended
+ * does not count: it is repeated after the first of these delays.
  * @param random in [0, 1)
  */
 export function outcomeOf(
@@ -37,6 +43,7 @@ export function outcomeOf(
   random: number,
 ): Outcome {
   const attempts = row.attempts + 1;
+  const former = attemptsOf(row);
   const attempt: Attempt = {
     n: attempts,
     at: startedAt,
@@ -46,12 +53,19 @@ export function outcomeOf(
     ...(reply.headers && { headers: reply.headers }),
     ...(reply.body && { body: reply.body }),
   };
-  const log = JSON.stringify([...attemptsOf(row), attempt].slice(-MAX_LOGGED_ATTEMPTS));
+  const log = JSON.stringify([...former, attempt].slice(-MAX_LOGGED_ATTEMPTS));
   if (reply.status !== null && reply.status >= 200 && reply.status < 300) {
     return {
       verdict: 'delivered',
       // The event has the payload.
       fields: { status: 'delivered', attempts, due_at: null, failed_at_ms: null, log, payload: '' },
+    };
+  }
+  if (reply.error === ENDED && former.filter(({ error }) => error === ENDED).length < MAX_ENDED) {
+    const due_at = now + retryDelay(1, random)!;
+    return {
+      verdict: 'retry',
+      fields: { status: 'pending', attempts: row.attempts, due_at, failed_at_ms: null, log },
     };
   }
   const wait =

@@ -129,6 +129,32 @@ describe('permits', () => {
     expect(ended).toHaveLength(2);
   });
 
+  test('slow attempts to a webhook that answers are not ended for webhooks of its owner that hang, and take none of their permits', async () => {
+    const answering = await taken(sound('wh_slow', 'u_1'), 8);
+    const hanging: Permit[] = [];
+    const ended = setSlow(answering);
+    for (let n = 0; n < 2 * LIMITS.probationPerOwner; n++)
+      hanging.push(...(await taken(permits.receiver(`wh_${n}`, 'u_1'), 1)));
+    expect(hanging).toHaveLength(LIMITS.probationPerOwner);
+    ended.push(...setSlow(hanging));
+    for (let n = 0; n < 4; n++) await taken(permits.receiver(`wh_new${n}`, 'u_1'), 1);
+    expect(ended).not.toContain('wh_slow');
+    expect(answering.every(({ receiver }) => receiver.held === 8)).toBe(true);
+  });
+
+  test('when half of all permits are used, attempts to webhooks that hang end before those to webhooks that answer', async () => {
+    const answering: Permit[] = [];
+    for (let n = 0; n < 3; n++) answering.push(...(await taken(sound(`wh_slow${n}`, 'u_1'), 8)));
+    const hanging: Permit[] = [];
+    for (let n = 0; n < 8; n++) hanging.push(...(await taken(permits.receiver(`wh_${n}`, 'u_1'), 1)));
+    const ofAnswering = setSlow(answering);
+    const ofHanging = setSlow(hanging);
+    expect(permits.onProbation).toBe(LIMITS.total / 2);
+    for (let n = 0; n < 9; n++) await taken(permits.receiver(`wh_new${n}`, `u_${2 + n}`), 1);
+    expect(ofHanging).toHaveLength(8);
+    expect(ofAnswering).toEqual(['wh_slow0']);
+  });
+
   test('deliveries that wait for a failing webhook become rows at once', async () => {
     const receiver = sound('wh_1');
     await taken(receiver, 8);

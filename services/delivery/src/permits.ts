@@ -1,13 +1,14 @@
 import { backoff } from '@wellspring/core/backoff';
 import type { WebhookRow } from '@wellspring/store/collections/webhooks';
 import type { FirstAttemptTimeout } from './first-attempt-timeout.ts';
+import { createSlowAttempts } from './slow-attempts.ts';
 
 export interface PermitLimits {
   /** Concurrent attempts to a webhook that answers. */
   perWebhook: number;
   /** Concurrent attempts in all; half of them are for webhooks that answer within a second. */
   total: number;
-  /** Attempts on probation in progress for one owner. */
+  /** Attempts in progress of one owner to webhooks that do not answer. */
   probationPerOwner: number;
 }
 
@@ -48,9 +49,10 @@ export interface Permit {
  * after a failure it also pauses, longer each time (circuit breaker: open, then half-open).
  *
  * Attempts to such webhooks are *on probation*, and so is each attempt that takes longer than a second. They share half of
- * the permits, divided between owners. If these run out, one that takes longer than a second is ended: the oldest one of
- * the owner that has the most of them. Receivers that hang therefore never take the permits of receivers that answer, nor
- * those of slow receivers of other owners.
+ * the permits; those to webhooks that do not answer have a limit for each owner, too. If the half runs out, an attempt
+ * that takes longer than a second is ended: of the owner that has the most of them, the oldest one to a webhook that does
+ * not answer, or else to one that does. At the limit of an owner, only one to a webhook that does not answer is ended.
+ * Receivers that hang therefore never take the permits of receivers that answer, be they slow, nor those of other owners.
  */
 export interface Permits {
   /** The receiver of a webhook, or of a workflow if there is no health. */
@@ -90,8 +92,8 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
   const withDueRows = new Set<Receiver>();
   /** With waiters that are held back by a limit of all receivers, in the order of turns. */
   const blocked = new Set<Receiver>();
-  /** Attempts that may be ended: their `abort` functions by owner, oldest first. */
-  const slow = new Map<string, Set<() => void>>();
+  const slow = createSlowAttempts();
+  /** By owner: attempts to receivers that do not answer. */
   const probationOf = new Map<string, number>();
   let taken = 0;
   let onProbation = 0;
@@ -115,64 +117,45 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
     return taken >= limits.total ? 'total' : undefined;
   }
 
-  function addSlow(owner: string, abort: () => void): void {
-    const ofOwner = slow.get(owner);
-    if (ofOwner) ofOwner.add(abort);
-    else slow.set(owner, new Set([abort]));
-  }
-
-  function deleteSlow(owner: string, abort: () => void): void {
-    const ofOwner = slow.get(owner);
-    if (ofOwner?.delete(abort) && ofOwner.size === 0) slow.delete(owner);
-  }
-
-  /** Ends the oldest slow attempt of each owner that waits; of the one that has the most, if half of all are used. */
+  /** For owners that wait: one of each, or if half of all permits are used, one of the owner that has the most. */
   function endSlowAttempts(waiting: Iterable<string>): void {
-    let owners = waiting;
-    if (onProbation >= limits.total / 2) {
-      let most = 0;
-      for (const [owner, { size }] of slow) if (size > most) [owners, most] = [[owner], size];
-    }
-    for (const owner of owners) {
-      const [abort] = slow.get(owner) ?? [];
-      if (!abort) continue;
-      deleteSlow(owner, abort);
-      abort();
-    }
+    if (onProbation >= limits.total / 2) slow.endOfMost();
+    else for (const owner of waiting) slow.endOf(owner);
   }
 
-  function setProbation(receiver: Receiver, change: 1 | -1): void {
-    onProbation += change;
+  function countOfOwner(receiver: Receiver, change: 1 | -1): void {
     const count = (probationOf.get(receiver.owner_id) ?? 0) + change;
     if (count > 0) probationOf.set(receiver.owner_id, count);
     else probationOf.delete(receiver.owner_id);
   }
 
   function grant(receiver: Receiver): Permit {
-    let isOnProbation = receiver.failures !== 0;
+    const isToAnswering = receiver.failures === 0;
+    let isOnProbation = !isToAnswering;
     let released = false;
-    let endAttempt: (() => void) | undefined;
+    let removeSlow: (() => void) | undefined;
     receiver.held += 1;
     taken += 1;
-    if (isOnProbation) setProbation(receiver, 1);
+    if (isOnProbation) onProbation += 1;
+    if (!isToAnswering) countOfOwner(receiver, 1);
     return {
       receiver,
       setSlow(abort) {
-        if (released || endAttempt) return;
-        endAttempt = () => abort();
-        addSlow(receiver.owner_id, endAttempt);
+        if (released || removeSlow) return;
+        removeSlow = slow.add({ owner: receiver.owner_id, isToAnswering, end: abort });
         if (isOnProbation) return;
         isOnProbation = true;
-        setProbation(receiver, 1);
+        onProbation += 1;
         if (onProbation > limits.total / 2) endSlowAttempts([]);
       },
       release() {
         if (released) return;
         released = true;
-        if (endAttempt) deleteSlow(receiver.owner_id, endAttempt);
+        removeSlow?.();
         receiver.held -= 1;
         taken -= 1;
-        if (isOnProbation) setProbation(receiver, -1);
+        if (isOnProbation) onProbation -= 1;
+        if (!isToAnswering) countOfOwner(receiver, -1);
         serve(receiver);
       },
     };
