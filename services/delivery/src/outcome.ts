@@ -31,8 +31,8 @@ export interface Outcome {
 
 /**
  * The outcome of an attempt: 2xx delivers; 410 fails permanently and disables the webhook; anything else is retried
- * after core/retry-delay, not before `Retry-After`, and fails after the last retry. An attempt that the platform ended
- * does not count: it is repeated after the first of these delays.
+ * after core/retry-delay, not before `Retry-After`, and fails after the last retry. The first MAX_ENDED attempts that the
+ * platform ended do not count: each is repeated after the first of these delays.
  * @param random in [0, 1)
  */
 export function outcomeOf(

@@ -17,14 +17,11 @@ export interface SlowAttempts {
 
 export function createSlowAttempts(): SlowAttempts {
   /** By owner; oldest first. */
-  const failing = new Map<string, Set<SlowAttempt>>();
-  const answering = new Map<string, Set<SlowAttempt>>();
-
-  const mapOf = ({ isToAnswering }: SlowAttempt) => (isToAnswering ? answering : failing);
+  const byOwner = new Map<string, Set<SlowAttempt>>();
 
   function remove(attempt: SlowAttempt): void {
-    const ofOwner = mapOf(attempt).get(attempt.owner);
-    if (ofOwner?.delete(attempt) && ofOwner.size === 0) mapOf(attempt).delete(attempt.owner);
+    const ofOwner = byOwner.get(attempt.owner);
+    if (ofOwner?.delete(attempt) && ofOwner.size === 0) byOwner.delete(attempt.owner);
   }
 
   function end(attempt: SlowAttempt | undefined): void {
@@ -33,32 +30,22 @@ export function createSlowAttempts(): SlowAttempts {
     attempt.end();
   }
 
-  const oldestOf = (attempts: Map<string, Set<SlowAttempt>>, owner: string) =>
-    attempts.get(owner)?.values().next().value;
-
-  function ownerOfMost(): string | undefined {
-    let found: string | undefined;
-    let most = 0;
-    for (const attempts of [failing, answering]) {
-      for (const owner of attempts.keys()) {
-        const count = (failing.get(owner)?.size ?? 0) + (answering.get(owner)?.size ?? 0);
-        if (count > most) [found, most] = [owner, count];
-      }
-    }
-    return found;
-  }
+  const oldestFailing = (attempts: Iterable<SlowAttempt>) =>
+    Iterator.from(attempts).find(({ isToAnswering }) => !isToAnswering);
 
   return {
     add(attempt) {
-      const ofOwner = mapOf(attempt).get(attempt.owner);
+      const ofOwner = byOwner.get(attempt.owner);
       if (ofOwner) ofOwner.add(attempt);
-      else mapOf(attempt).set(attempt.owner, new Set([attempt]));
+      else byOwner.set(attempt.owner, new Set([attempt]));
       return () => remove(attempt);
     },
-    endOf: (owner) => end(oldestOf(failing, owner)),
+    endOf: (owner) => end(oldestFailing(byOwner.get(owner) ?? [])),
     endOfMost() {
-      const owner = ownerOfMost();
-      if (owner !== undefined) end(oldestOf(failing, owner) ?? oldestOf(answering, owner));
+      let most = new Set<SlowAttempt>();
+      for (const attempts of byOwner.values()) if (attempts.size > most.size) most = attempts;
+      const [oldest] = most;
+      end(oldestFailing(most) ?? oldest);
     },
   };
 }
