@@ -6,7 +6,7 @@ import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { numbers } from '@wellspring/testing/numbers';
 import { subscriptionRow } from '@wellspring/testing/rows';
 import { createCatalog } from './catalog.ts';
-import { codeAllowNetworks, createGate } from './gate.fixture.ts';
+import { codeAllowNetworks, createGate, type Gate } from './gate.fixture.ts';
 import { usePlatform } from './platform.fixture.ts';
 import { subscribe } from './rows.fixture.ts';
 import { createRunListeners } from './run-listeners.ts';
@@ -35,8 +35,8 @@ test('a run without listeners leaves no message', async () => {
   expect(t.published).toEqual([]);
 });
 
-test('a listener that is created during a run gets what the run emits', async () => {
-  await using gate = await createGate();
+/** Starts a run that emits when the gate is open, and creates a listener meanwhile. */
+async function startAndSubscribe(gate: Gate): Promise<void> {
   const id = await t.deploy(`export default { name: 'Waiting', async run() {
     ${gate.wait}
     this.$emit('late', { name: 'side' });
@@ -44,6 +44,11 @@ test('a listener that is created during a run gets what the run emits', async ()
   await t.runAll(id, ['go']);
   await gate.reached;
   await subscribe(t, id, 'side');
+}
+
+test('a listener that is created during a run gets what the run emits', async () => {
+  await using gate = await createGate();
+  await startAndSubscribe(gate);
   gate.open();
   await t.quiet();
   expect(t.publishedPayloads('side')).toEqual(['late']);
@@ -51,13 +56,7 @@ test('a listener that is created during a run gets what the run emits', async ()
 
 test('when listeners that a run may have created cannot be read, the message does not name those of its begin', async () => {
   await using gate = await createGate();
-  const id = await t.deploy(`export default { name: 'Waiting', async run() {
-    ${gate.wait}
-    this.$emit('late', { name: 'side' });
-  } };`);
-  await t.runAll(id, ['go']);
-  await gate.reached;
-  await subscribe(t, id, 'side');
+  await startAndSubscribe(gate);
   const rows = t.store.collection(subscriptions);
   const { count } = rows;
   rows.count = async () => {
