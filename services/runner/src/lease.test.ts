@@ -28,6 +28,28 @@ test('a runner whose partition has a later owner commits nothing and gives its j
   expect((await rows.get(id))!.epoch).toBe(4);
 });
 
+test('a runner that gets a partition back executes runs once, on the state that another owner has left', async () => {
+  const id = await t.deploy(COUNTING);
+  t.epoch = 1;
+  await t.runToEnd(id, ['own']);
+  const rows = t.store.collection(states);
+  const { row, version } = (await rows.getVersioned(id))!;
+  await rows.replace({ ...row, epoch: 2, db: { n: '41' } }, version);
+
+  let runs = 0;
+  t.faults.execute = () => {
+    runs += 1;
+  };
+  t.epoch = 3;
+  await t.runToEnd(id, ['back', 'later']);
+  expect(runs).toBe(2);
+  expect(await t.events(id)).toEqual([
+    ['own', 1],
+    ['back', 42],
+    ['later', 43],
+  ]);
+});
+
 test('a runner whose lease is not certain starts no further run of a batch, and each run is executed once', async () => {
   const id = await t.deploy(COUNTING);
   let runs = 0;

@@ -50,6 +50,8 @@ export function createStateCommits(
   const stateRows = store.collection(states);
   let loading: Promise<LiveState> | undefined;
   let loaded: LiveState | undefined;
+  /** Of the newest lease under which the state was read, or found unchanged. */
+  let checkedEpoch = 0;
   let forgotten = false;
   /** Resolves when no group is being written. */
   let idle: Promise<void> = Promise.resolve();
@@ -57,16 +59,33 @@ export function createStateCommits(
   let isBehind = false;
 
   /**
-   * The live state; reread from the store after a failed commit.
+   * The live state; reread from the store after a failed commit, and after one of another owner.
    * @param epoch of the job; commits made from now on carry it
    * @throws LeaseLost if a later owner of the partition has committed
    */
   async function load(epoch = 0): Promise<LiveState> {
-    const live = await read();
+    const live = await (epoch > checkedEpoch ? readUnder(epoch) : read());
     if (epoch > live.row.epoch) live.row = { ...live.row, epoch };
     else if (epoch > 0 && epoch < live.row.epoch)
       throw new LeaseLost(`A later owner of the partition of ${sourceId} has committed`);
     return live;
+  }
+
+  /**
+   * Between two leases of this process, another one may have had the partition. Runs on the former state would be executed
+   * in vain, since their commits are refused.
+   */
+  async function readUnder(epoch: number): Promise<LiveState> {
+    const former = loading;
+    const live = await read();
+    if (loading === former) {
+      const version = (await stateRows.getVersioned(sourceId))?.version ?? 0;
+      // The read may contain a commit of this process that is in progress.
+      await idle;
+      if (version > live.version) live.stale = true;
+    }
+    checkedEpoch = Math.max(checkedEpoch, epoch);
+    return read();
   }
 
   async function read(): Promise<LiveState> {
