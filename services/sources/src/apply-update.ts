@@ -56,7 +56,7 @@ export async function applyUpdate(
         await interfaces.addEndpoints(source, values.deployment_id);
       }
       // The name is changed last: until then, the former slug stays reserved for a revert.
-      current = await write(deps, attempt, source, { ...values, name: source.name });
+      current = await write(context, attempt, source, { ...values, name: source.name });
       // Endpoints of removed props keep their keys until no hook can revert the update.
       await interfaces.sync(current, { removeStale: false });
       if (values.active && needsHooks) await runHook(deps, source.id, current.deployment_id, 'activate');
@@ -65,7 +65,7 @@ export async function applyUpdate(
         await interfaces.sync(current);
       }
     }
-    return await write(deps, attempt, current, values, { status: 'live', transition: null });
+    return await write(context, attempt, current, values, { status: 'live', transition: null });
   } catch (error) {
     // A deactivate hook that throws refuses the update: the source is still active.
     if (error instanceof Problem && error.code === 'hook_failed') isDeactivated = false;
@@ -123,12 +123,13 @@ async function during(
  * @throws see `during`
  */
 async function write(
-  deps: SourcesContext['deps'],
+  context: SourcesContext,
   attempt: string,
   source: SourceRow,
   { component_id, deployment_id, name, active, concurrency }: NewValues,
   end?: Pick<SourceRow, 'status' | 'transition'>,
 ): Promise<SourceRow> {
+  const { deps } = context;
   const rows = deps.store.collection(sources);
   const updated_at = Math.floor(deps.clock.now() / 1000);
   const fields = { component_id, deployment_id, name, active, concurrency, updated_at, ...end };
@@ -141,5 +142,5 @@ async function write(
   };
   return name === source.name
     ? writeWith(source.name_slug)
-    : withFreeSlug(rows, source.owner_id, name, writeWith);
+    : withFreeSlug(context, source.owner_id, name, writeWith);
 }

@@ -32,10 +32,8 @@ export interface SourceToDeploy {
  * Makes the source of a deployment: it runs, hidden, before its hooks do; a hook that throws undoes the creation.
  * @throws Problem 400, 404: its owner is deleted meanwhile
  */
-export async function deploySource(
-  { deps, interfaces, removeEmitter, oneAtATime }: SourcesContext,
-  wanted: SourceToDeploy,
-): Promise<SourceRow> {
+export async function deploySource(context: SourcesContext, wanted: SourceToDeploy): Promise<SourceRow> {
+  const { deps, interfaces, removeEmitter, oneAtATime } = context;
   const { owner_id, user_id, name, deployment } = wanted;
   const { source_id: id, component_id, definition } = deployment;
   const rows = deps.store.collection(sources);
@@ -70,7 +68,7 @@ export async function deploySource(
   };
 
   return oneAtATime(id, async () => {
-    const source = await withFreeSlug(rows, owner_id, name ?? definition.name, write);
+    const source = await withFreeSlug(context, owner_id, name ?? definition.name, write);
     try {
       // Its deletion does not remove a source that is inserted later.
       await checkOwner(deps.store, owner_id);
