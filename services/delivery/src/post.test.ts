@@ -1,4 +1,5 @@
 import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { Worker } from 'node:worker_threads';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { createEgress, type Egress } from '@wellspring/http/egress';
 import { createPost } from './post.ts';
@@ -68,3 +69,49 @@ test.each([
     error: null,
   });
 });
+
+/** A receiver on a thread of its own. It answers once this thread waits for `answered`. */
+const RECEIVER = `
+  const { createServer } = require('node:net');
+  const { parentPort, workerData: { waiting, answered } } = require('node:worker_threads');
+  const server = createServer((socket) => socket.on('error', () => {}).once('data', () => {
+    parentPort.postMessage('received');
+    Atomics.wait(waiting, 0, 0);
+    socket.write('HTTP/1.1 200 OK\\r\\nContent-Length: 0\\r\\n\\r\\n', () => {
+      Atomics.store(answered, 0, 1);
+      Atomics.notify(answered, 0);
+    });
+  }));
+  server.listen(0, '127.0.0.1', () => parentPort.postMessage(server.address().port));`;
+
+test.each([
+  ['its time limit', (_: AbortController) => {}],
+  ['another attempt', (ended: AbortController) => ended.abort('ended')],
+])(
+  'an answer that came while the process did not run counts, although %s ends the attempt',
+  async (_, end) => {
+    const [waiting, answered, never] = [0, 0, 0].map(() => new Int32Array(new SharedArrayBuffer(4))) as [
+      Int32Array,
+      Int32Array,
+      Int32Array,
+    ];
+    const receiver = new Worker(RECEIVER, { eval: true, workerData: { waiting, answered } });
+    const message = () => new Promise((resolve) => receiver.once('message', resolve));
+    try {
+      const url = `http://127.0.0.1:${await message()}`;
+      const received = message();
+      const ended = new AbortController();
+      const timeoutMs = 1_000;
+      const reply = createPost(egress, timeoutMs)({ owner: 'u_1', url, headers: {}, body: '1' }, ended);
+      await received;
+      Atomics.store(waiting, 0, 1);
+      Atomics.notify(waiting, 0);
+      Atomics.wait(answered, 0, 0);
+      Atomics.wait(never, 0, 0, timeoutMs);
+      end(ended);
+      expect(await reply).toMatchObject({ status: 200, error: null });
+    } finally {
+      await receiver.terminate();
+    }
+  },
+);

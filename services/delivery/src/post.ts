@@ -1,6 +1,7 @@
 import { unescape as decoded } from 'node:querystring';
 import { type Egress, MAX_INFORMATIONAL } from '@wellspring/http/egress';
 import type { Reply } from './outcome.ts';
+import { startTimeLimit } from './time-limit.ts';
 
 export interface Request {
   /** Default POST. */
@@ -23,13 +24,13 @@ const MAX_LOGGED_HEADER_BYTES = 4 * 1024;
 
 /** A request follows no redirect and ends within `timeoutMs`. */
 export function createPost({ agent, forOwner }: Pick<Egress, 'agent' | 'forOwner'>, timeoutMs: number): Post {
-  return async ({ method = 'POST', owner, url, headers, body }, ended = new AbortController()) => {
+  return async ({ method = 'POST', owner, url, headers, body }, ended) => {
     const startedAt = performance.now();
-    const timer = setTimeout(() => ended.abort(`no answer within ${timeoutMs / 1000} s`), timeoutMs);
+    const limit = startTimeLimit(timeoutMs, ended?.signal);
     let informational = 0;
     const onInfo = () => {
       informational += 1;
-      if (informational > MAX_INFORMATIONAL) ended.abort('too many informational responses');
+      if (informational > MAX_INFORMATIONAL) limit.abort('too many informational responses');
     };
     try {
       const { origin, pathname, search, username, password } = new URL(url);
@@ -40,7 +41,7 @@ export function createPost({ agent, forOwner }: Pick<Egress, 'agent' | 'forOwner
           method,
           headers: username || password ? { ...headers, authorization: basic(username, password) } : headers,
           body,
-          signal: ended.signal,
+          signal: limit.signal,
           onInfo,
         }),
       );
@@ -56,11 +57,11 @@ export function createPost({ agent, forOwner }: Pick<Egress, 'agent' | 'forOwner
     } catch (error) {
       return {
         status: null,
-        error: ended.signal.aborted ? String(ended.signal.reason) : reasonOf(error),
+        error: limit.signal.aborted ? String(limit.signal.reason) : reasonOf(error),
         durationMs: performance.now() - startedAt,
       };
     } finally {
-      clearTimeout(timer);
+      limit.clear();
     }
   };
 }

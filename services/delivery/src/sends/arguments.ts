@@ -1,3 +1,5 @@
+import { startTimeLimit } from '../time-limit.ts';
+
 /** A request that cannot be made, with a sentence for the owner of the workflow. */
 export class SendError extends Error {
   override readonly name = 'SendError';
@@ -30,13 +32,14 @@ export async function sendWithin(
   { timeoutMs, ended, failed }: { timeoutMs: number; ended: AbortController; failed: string },
   work: (signal: AbortSignal) => Promise<unknown>,
 ): Promise<void> {
-  const timeout = AbortSignal.timeout(timeoutMs);
+  const { signal, clear } = startTimeLimit(timeoutMs, ended.signal);
   try {
-    await work(AbortSignal.any([timeout, ended.signal]));
+    await work(signal);
   } catch (error) {
-    const late = timeout.aborted ? `no answer within ${timeoutMs / 1000} s` : undefined;
-    const reason = late ?? (ended.signal.aborted ? String(ended.signal.reason) : (error as Error).message);
+    const reason = signal.aborted ? String(signal.reason) : (error as Error).message;
     throw new SendError(`${failed}: ${reason.slice(0, 300)}.`);
+  } finally {
+    clear();
   }
 }
 
