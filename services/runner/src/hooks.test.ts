@@ -1,5 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { CALLS } from '@wellspring/contract/calls';
+import { silentLog } from '@wellspring/core/log';
+import { removeEmitter } from '@wellspring/runtime/remove-emitter';
 import { deleteSourceRows } from '@wellspring/store/collections/delete-source';
 import { events } from '@wellspring/store/collections/events';
 import { sources } from '@wellspring/store/collections/sources';
@@ -102,6 +104,18 @@ describe('a hook', () => {
         error: { code: 'TypeError' },
       },
     ]);
+  });
+
+  test('in progress when its source is deleted is answered with 404', async () => {
+    await using gate = await createGate();
+    const id = await t.deploy(hooked(gate));
+    const hook = await hookBeside(id);
+    await Promise.all([
+      removeEmitter({ ...t, log: silentLog }, id),
+      expect(hook.ended).rejects.toMatchObject({ status: 404 }),
+    ]);
+    await t.quiet();
+    expect(await t.store.collection(states).get(id)).toBeUndefined();
   });
 
   test('missing in the code succeeds at once; a deleted source is not found', async () => {

@@ -2,6 +2,7 @@ import type { ThrownError } from '@wellspring/component/program/program-types';
 import type { HookName } from '@wellspring/contract/definition';
 import type { DbJob, DueJob, HttpReply, RecordJob, RunJob, RunsMessage } from '@wellspring/contract/messages';
 import { newRunId } from '@wellspring/core/ids';
+import { notFound } from '@wellspring/core/problem';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { Quotas } from '@wellspring/runtime/quotas';
 import type { Executor } from '@wellspring/sandbox/port';
@@ -56,7 +57,8 @@ export interface SourceState {
   open(epoch: number, messages: readonly RunsMessage[], assertHeld: () => void): Promise<Batch>;
   /**
    * Runs a hook in a separate process and commits its effects; returns the error it threw.
-   * @param until aborted when its caller gives up: it is not begun any more. @throws the reason of the signal
+   * @param until aborted when its caller gives up: it is not begun any more.
+   * @throws the reason of the signal; Problem 404: the source was deleted meanwhile
    */
   hook(hook: HookName, deployed: DeployedSource, until: AbortSignal): Promise<ThrownError | undefined>;
   /** The source was deleted: rejects further commits. Resolves when none is in progress. */
@@ -275,7 +277,8 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
           await commit(current, run, whole, own, { ...options, end }).written;
           break;
         } catch (error) {
-          if (!(error instanceof Fenced) || isForgotten()) throw error;
+          if (!(error instanceof Fenced)) throw error;
+          if (isForgotten()) throw notFound('source', sourceId);
           // The commit may have been made and its answer lost. Reading the state appends its pending rows.
           await load();
           if (await isCommitted(store, sourceId, run.run_id)) break;
