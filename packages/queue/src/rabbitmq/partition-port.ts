@@ -11,6 +11,7 @@ import type { ReceivedJobs } from './received-jobs.ts';
 /** Payloads of the messages in memory, of all partitions of a queue. */
 export interface PartitionMemory {
   readonly usage: 'low' | 'high' | 'exceeded';
+  /** Bytes for the window of a partition with large messages; Infinity if there is room for all windows. */
   readonly share: number;
 }
 
@@ -37,7 +38,7 @@ export interface Partition {
   readonly opened: Promise<void>;
   /** Jobs that are out may have further effects: the lease is neither lost nor uncertain. */
   readonly isHeld: boolean;
-  readonly received: Pick<ReceivedJobs, 'messages' | 'bytes'>;
+  readonly received: Pick<ReceivedJobs, 'messages' | 'bytes' | 'usualBytes'>;
   /** The jobs go to a handler; none when the lease is lost first. */
   start(jobs: readonly ReceivedJob[]): Promise<Job[]>;
   /** The jobs are done or dead: acknowledges their messages and removes their rows. */

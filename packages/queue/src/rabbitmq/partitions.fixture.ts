@@ -115,7 +115,7 @@ export async function openSubject(url: string, jobsInMemory: number) {
     ...{ queue: 'runs', store, clock, log: silentLog, leases, closing: closing.signal },
     budget: createByteBudget(1024 ** 2),
     // Two of a key are slow from half of it on.
-    maxBytes: jobsInMemory * BYTES,
+    maxBytes: () => jobsInMemory * BYTES,
     partitionOf: () => 0,
     brokerQueueOf: () => ({ name: 'runs.0', queue, declare }),
     async addDeadLetter() {},

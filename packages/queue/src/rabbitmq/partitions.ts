@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { ByteBudget } from '@wellspring/core/byte-budget';
+import { maxMinShare } from '@wellspring/core/max-min-share';
 import { withTimeout } from '@wellspring/core/with-timeout';
 import { createDispatcher } from '../dispatcher.ts';
 import type { JobSource } from '../job-source.ts';
@@ -9,15 +10,15 @@ import type { NewDeadLetter } from './dead-letters.ts';
 import type { Leases } from './leases.ts';
 import { openPartition } from './partition.ts';
 import type { Partition, PartitionOptions } from './partition-port.ts';
-import type { ReceivedJob } from './received-job.ts';
+import { PREFETCH, type ReceivedJob } from './received-job.ts';
 
 export interface PartitionsOptions extends Pick<PartitionOptions, 'amqp' | 'store' | 'clock' | 'log'> {
   queue: QueueName;
   leases: Leases;
   /** Of the jobs that are out. */
   budget: ByteBudget;
-  /** For the payloads of messages in memory; beyond, windows are narrowed and jobs move to the overflow. */
-  maxBytes: number;
+  /** For the payloads of messages in memory now; beyond, windows are narrowed and jobs move to the overflow. */
+  maxBytes(): number;
   partitionOf(key: string): number;
   /** The broker's queue of a partition. */
   brokerQueueOf(partition: number): Pick<PartitionOptions, 'name' | 'queue' | 'declare'>;
@@ -27,6 +28,8 @@ export interface PartitionsOptions extends Pick<PartitionOptions, 'amqp' | 'stor
 
 /** The partitions of one queue that this process owns: takes and releases them, and hands out their jobs. */
 export interface Partitions {
+  /** A consumer exists, or its partitions are being released. */
+  readonly isConsumed: boolean;
   /** Messages in memory. */
   readonly messages: number;
   /** Of their payloads. */
@@ -53,11 +56,12 @@ export function createPartitions(options: PartitionsOptions): Partitions {
   const memory = {
     get usage() {
       const bytes = sum(({ received }) => received.bytes);
-      if (bytes > maxBytes) return 'exceeded';
-      return bytes > maxBytes / 2 ? 'high' : 'low';
+      if (bytes > maxBytes()) return 'exceeded';
+      return bytes > maxBytes() / 2 ? 'high' : 'low';
     },
     get share() {
-      return maxBytes / 2 / Math.max(1, owned.size);
+      const demands = owned.values().map(({ received }) => received.usualBytes * PREFETCH);
+      return maxMinShare(maxBytes(), demands);
     },
   } as const;
 
@@ -135,6 +139,9 @@ export function createPartitions(options: PartitionsOptions): Partitions {
   }
 
   return {
+    get isConsumed() {
+      return sharing !== undefined;
+    },
     get messages() {
       return sum(({ received }) => received.messages);
     },

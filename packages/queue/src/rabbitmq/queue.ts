@@ -15,7 +15,7 @@ import { overflow, purges } from './collections.ts';
 import { createDeadLetters } from './dead-letters.ts';
 import type { Leases } from './leases.ts';
 import { toMessage } from './message.ts';
-import { createPartitions } from './partitions.ts';
+import { createPartitions, type Partitions } from './partitions.ts';
 
 export interface RabbitQueueOptions {
   amqp: Amqp;
@@ -45,6 +45,7 @@ const QUEUE = {
 const REDECLARE_DELAY_MS = 1_000;
 /** The broker may be restarting, or the platform has just started. */
 const DECLARE_TIMEOUT_MS = 10_000;
+const MAX_WAITING_PART = 3 / 4;
 
 /**
  * Each queue is partitioned into quorum queues `runs.0`, `runs.1`, …. A hash of the key selects the partition, and one
@@ -138,7 +139,13 @@ export function createRabbitQueue(options: RabbitQueueOptions): RabbitQueue {
   const redrive = (queue: QueueName, job: JobInput) => publishMany(queue, [{ ...job, redelivered: true }]);
   const { addDeadLetter, ...deadLetters } = createDeadLetters(store, clock, redrive);
 
-  const consumed = new Map(
+  /** Of each queue that this process consumes. The rest is for messages that arrive before a window is narrowed. */
+  function maxWaitingBytes(): number {
+    const count = consumed.values().reduce((sum, { isConsumed }) => (isConsumed ? sum + 1 : sum), 0);
+    return (MAX_WAITING_PART * memory.waiting.total) / Math.max(1, count);
+  }
+
+  const consumed: Map<QueueName, Partitions> = new Map(
     QUEUES.map((queue) => [
       queue,
       createPartitions({
@@ -150,7 +157,7 @@ export function createRabbitQueue(options: RabbitQueueOptions): RabbitQueue {
         leases,
         addDeadLetter,
         budget: memory[queue],
-        maxBytes: memory.waiting.total / QUEUES.length,
+        maxBytes: maxWaitingBytes,
         partitionOf: (key) => partitionOf(key, partitions),
         brokerQueueOf(partition) {
           const name = nameOf(queue, partition);
