@@ -1,9 +1,10 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
 import { closeAfterEach } from '@wellspring/testing/lifetimes';
 import { withServers } from '@wellspring/testing/servers/servers';
 import type { Job } from '../port.ts';
-import { createGate, ids, isAppend, openSubject } from './partitions.fixture.ts';
+import { createGate, ids, isAppend, isPage, openSubject } from './partitions.fixture.ts';
 
 await withServers(['rabbitmq'], ({ rabbitmq }) => {
   const closing = closeAfterEach();
@@ -36,4 +37,28 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
     const order = [...ids(4, 'old'), 'new0', ...ids(60, 'more')];
     expect(seen.map(({ id }) => id)).toEqual(order);
   }, 40_000);
+
+  test('a row that is appended while a page is read is no stale read: it is read with the next page at once', async () => {
+    const { consume, insert, intercept, publish, rows } = closing(await openSubject(rabbitmq, 3));
+    await insert('slow', ids(2, 'old'));
+    const [reached, appended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    intercept(async (statement, run) => {
+      const found = await run();
+      if (isPage(statement)) {
+        reached.resolve();
+        await appended.promise;
+      }
+      return found;
+    });
+    const seen: string[] = [];
+    consume(async ([{ id }]) => void seen.push(id));
+    await reached.promise;
+    await publish('slow', 'new');
+    await eventually(async () => (await rows.count()) === 3);
+    await nextTurn();
+    appended.resolve();
+    // The clock stands still: a reread would wait for ever.
+    await eventually(() => seen.length === 3);
+    expect(seen).toEqual(['old0', 'old1', 'new']);
+  });
 });

@@ -154,19 +154,23 @@ export function createOverflow(options: OverflowOptions): Overflow {
   async function load(key: string, state: KeyState): Promise<void> {
     const { after } = state;
     const limit = pageSize();
+    /** Rows that are appended during a read may be missing, and are read with the next page. */
+    let appendedBefore = 0;
     const page = await reread(
       'load overflow',
-      () =>
-        rows.list({
+      () => {
+        appendedBefore = state.appendedUpTo;
+        return rows.list({
           where: { partition: name, key, seq: { gt: after, lt: end } },
           orderBy: 'seq',
           order: 'asc',
           limit,
           texts: false,
-        }),
+        });
+      },
       (found) =>
         found.length === limit ||
-        (found.at(-1)?.seq ?? after) >= state.appendedUpTo ||
+        (found.at(-1)?.seq ?? after) >= Math.min(appendedBefore, state.appendedUpTo) ||
         states.get(key) !== state,
     );
     // Purged or released.
