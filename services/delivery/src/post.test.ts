@@ -90,11 +90,8 @@ test.each([
 ])(
   'an answer that came while the process did not run counts, although %s ends the attempt',
   async (_, end) => {
-    const [waiting, answered, never] = [0, 0, 0].map(() => new Int32Array(new SharedArrayBuffer(4))) as [
-      Int32Array,
-      Int32Array,
-      Int32Array,
-    ];
+    const flag = () => new Int32Array(new SharedArrayBuffer(4));
+    const [waiting, answered, never] = [flag(), flag(), flag()];
     const receiver = new Worker(RECEIVER, { eval: true, workerData: { waiting, answered } });
     const message = () => new Promise((resolve) => receiver.once('message', resolve));
     try {
