@@ -11,9 +11,10 @@ import type { FirstAttemptTimeout } from './first-attempt-timeout.ts';
 import type { WebhookHealth } from './health.ts';
 import type { SigningKeys } from './keys.ts';
 import { LEASE_MS } from './lease.ts';
-import { ENDED, outcomeOf, type Reply } from './outcome.ts';
+import { ENDED, outcomeOf } from './outcome.ts';
 import type { Permit, Permits, Receiver } from './permits.ts';
 import type { Post } from './post.ts';
+import { createReport } from './report.ts';
 import { bodyOf, headersOf } from './request.ts';
 import { requestBytes, type Sender } from './sends/sends.ts';
 
@@ -47,15 +48,18 @@ interface Delivery {
   assertHeld: () => void;
 }
 
+type ReadWebhook = () => Promise<WebhookRow | undefined>;
+
 export interface Attempts {
   /**
    * Attempts a delivery that has no row. Resolves when it has one: with the outcome, or pending if the attempt fails, or
    * waits for a permit or for the answer for longer than FIRST_ATTEMPT_TIMEOUT_MS. A repetition during the attempt joins
    * it. Rejects without a row: before anything is sent, or after `drain`.
-   * @param webhook undefined: a request of a workflow
+   * @param webhook reads it; resolves with undefined if it no longer listens, and then nothing is sent or stored. No
+   *   function: a request of a workflow.
    * @param assertHeld throws when another process may have the message; called after each wait, before anything is sent
    */
-  first(row: DeliveryRow, webhook: WebhookRow | undefined, assertHeld: () => void): Promise<void>;
+  first(row: DeliveryRow, webhook: ReadWebhook | undefined, assertHeld: () => void): Promise<void>;
   /** Attempts the delivery of a claimed row. @param webhook undefined: a request of a workflow */
   retry(row: DeliveryRow, permit: Permit, webhook: WebhookRow | undefined): void;
   /** Waiting deliveries become rows. Resolves when no attempt is in progress. */
@@ -76,15 +80,7 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
   /** First attempts without a row, by id. */
   const firsts = new Map<string, Promise<void>>();
   const draining = new AbortController();
-  const attempted = deps.metrics.counter(
-    'wellspring_delivery_attempts_total',
-    'Attempts to deliver to webhooks',
-    ['outcome'],
-  );
-  const duration = deps.metrics.histogram(
-    'wellspring_delivery_attempt_seconds',
-    'Time from sending to the answer',
-  );
+  const report = createReport(deps);
   const inFlight = (state: string, read: () => number) =>
     deps.metrics.gauge('wellspring_delivery_in_flight', 'Attempts in progress', read, { state });
   inFlight('quick', () => permits.taken - permits.onProbation);
@@ -152,25 +148,6 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
     return update(webhook, { failures, tried_at }).catch((error) =>
       log.error({ delivery_id: id, webhook_id, error: String(error) }, 'delivery.health_failed'),
     );
-  }
-
-  function report(row: DeliveryRow, { status, error, durationMs }: Reply, outcome: string): void {
-    attempted.inc({ outcome });
-    duration.observe(durationMs / 1000);
-    const { id, webhook_id, emitter_id, event_id, attempts } = row;
-    const fields = {
-      delivery_id: id,
-      webhook_id,
-      emitter_id,
-      event_id,
-      attempt: attempts + 1,
-      outcome,
-      status,
-      error,
-      duration_ms: Math.round(durationMs),
-    };
-    if (outcome === 'delivered') log.debug(fields, 'delivery.attempted');
-    else log.info(fields, 'delivery.attempted');
   }
 
   async function attempt(delivery: Delivery, permit: Permit, webhook: WebhookRow | undefined): Promise<void> {
@@ -244,17 +221,25 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
     void tracked.then(() => inProgress.delete(tracked));
   }
 
-  async function begin(delivery: Delivery, webhook: WebhookRow | undefined): Promise<void> {
+  /** @param read called again after the wait for a permit, in which the webhook may have been changed or deleted */
+  async function begin(delivery: Delivery, read: ReadWebhook | undefined): Promise<void> {
     const { webhook_id, owner_id } = delivery.row;
-    // The workflow was deleted.
-    if (!webhook && !(await findEmitter(store, webhook_id))?.active) return delivery.stored.resolve();
-    const receiver = permits.receiver(webhook_id, owner_id, webhook);
+    const found = await read?.();
+    const listens = read ? found : (await findEmitter(store, webhook_id))?.active;
+    if (!listens) return delivery.stored.resolve();
+    const receiver = permits.receiver(webhook_id, owner_id, found);
     const permit = await permits.acquire(receiver, timeout);
+    let webhook: WebhookRow | undefined;
     try {
+      webhook = await read?.();
       delivery.assertHeld();
     } catch (error) {
       permit?.release();
       return delivery.stored.reject(error);
+    }
+    if (read && !webhook) {
+      permit?.release();
+      return delivery.stored.resolve();
     }
     if (!permit) return postpone(delivery, receiver);
     const bytes = requestBytes(delivery.row);

@@ -17,6 +17,7 @@ import {
 import type { Store } from '@wellspring/store/port';
 import type { Attempts } from './attempts.ts';
 import { chunksOf } from './chunks.ts';
+import { type CurrentWebhook, createCurrentWebhook } from './current-webhook.ts';
 import type { DelayedEvents } from './delayed.ts';
 import type { FindListeners } from './listeners.ts';
 import type { Listeners } from './match.ts';
@@ -75,7 +76,6 @@ const listenersOfMessage = ({ replay }: EmittedMessage, found: Listeners): Liste
 /** A delivery or a request that has no row yet, or may have one if its message is redelivered. */
 interface NewDelivery {
   row: DeliveryRow;
-  webhook?: WebhookRow;
   redelivered: boolean;
 }
 
@@ -114,15 +114,14 @@ export function createFanOut(deps: FanOutDeps): FanOut {
   /**
    * Starts the first attempts, a few at a time; `done` resolves when all have rows. Rejects, as `done` does, only when none
    * is in progress: it has no row yet, so the repeated messages would begin it again.
-   * @param listening called for the current listeners: many deliveries may take minutes, in which webhooks change
+   * @param current many deliveries may take minutes, in which webhooks change
    */
   async function deliver(
     emitterId: string,
     pending: Iterable<NewDelivery>,
-    listening: () => Promise<ReadonlyMap<string, Listeners>>,
+    current: CurrentWebhook,
     assertHeld: () => void,
   ) {
-    let current: ReadonlyMap<string, Listeners> | undefined;
     let count = 0;
     let open = 1;
     let failure: unknown;
@@ -142,21 +141,19 @@ export function createFanOut(deps: FanOutDeps): FanOut {
     };
     try {
       for (const chunk of chunksOf(pending, ({ row }) => row.payload.length)) {
-        if (count > 0) {
-          await nextTurn();
-          current = await listening();
-        }
-        for (const { row, webhook: found } of await withoutRow(chunk)) {
+        if (count > 0) await nextTurn();
+        for (const { row } of await withoutRow(chunk)) {
           if (signal.aborted) throw new Unavailable('The process ends');
           assertHeld();
-          const webhook = found && current ? webhookIn(current, row.event_name, found.id) : found;
-          // Deleted, paused or unsubscribed since.
-          if (found && !webhook) continue;
           const entered = windows.enter(emitterId);
           if (entered) await entered;
           open += 1;
           count += 1;
-          attempts.first(row, webhook, assertHeld).catch(fail).finally(leave);
+          const webhook = () => current(row.event_name, row.webhook_id);
+          attempts
+            .first(row, row.send ? undefined : webhook, assertHeld)
+            .catch(fail)
+            .finally(leave);
         }
       }
     } catch (error) {
@@ -182,17 +179,14 @@ export function createFanOut(deps: FanOutDeps): FanOut {
     // Before `next`: they are in the order of the events.
     const runs = await publish(runsOf(heard, found, now), assertHeld);
     await delayed.store(messages);
-    const listening = () => listeners(emitter, names);
-    const { count, done } = await deliver(emitter_id, deliveriesOf(heard, found, now), listening, assertHeld);
+    const current = createCurrentWebhook(clock, found, () => listeners(emitter, names));
+    const { count, done } = await deliver(emitter_id, deliveriesOf(heard, found, now), current, assertHeld);
     done.catch(() => {});
     next();
     await done;
     log.debug({ emitter_id, runs: messages.length, deliveries: count, listening: runs }, 'event.fanned_out');
   };
 }
-
-const webhookIn = (found: ReadonlyMap<string, Listeners>, channel: string, webhookId: string) =>
-  found.get(channel)?.webhooks.find(({ id }) => id === webhookId);
 
 const hasReply = ({ events }: EmittedMessage) => events.some(({ reply }) => reply !== undefined);
 
@@ -237,8 +231,7 @@ function* deliveriesOf(
     // Those are not repeated even if the message is not known to be.
     for (const send of message.sends ?? []) yield { row: sendRow(message, send, now), redelivered: true };
     for (const { event, to } of eventsOf([message], found)) {
-      for (const webhook of to.webhooks)
-        yield { row: rowOf(message, event, webhook, now), webhook, redelivered };
+      for (const webhook of to.webhooks) yield { row: rowOf(message, event, webhook, now), redelivered };
     }
   }
 }
