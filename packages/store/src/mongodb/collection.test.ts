@@ -82,6 +82,18 @@ await withServers(['mongodb'], ({ mongodb }) => {
     expect(await store.collection(PLAIN).count({ rank: 1 })).toBe(30);
   });
 
+  test('claims with different conditions do not wait for each other', async () => {
+    const { store, sent } = await open();
+    const rows = store.collection(PLAIN);
+    await rows.insertMany(Array.from({ length: 30 }, (_, n) => note(`n${n}`, { rank: n % 2 })));
+    // Each claim finds an open connection.
+    await Promise.all([0, 1, 2, 3].map((rank) => rows.list({ where: { rank } })));
+    sent.length = 0;
+    const claims = await Promise.all([0, 1].map((rank) => rows.claim({ where: { rank } }, { rank: 7 })));
+    expect(claims.map((claimed) => claimed.length)).toEqual([15, 15]);
+    expect(sent.slice(0, 2)).toEqual(['find notes', 'find notes']);
+  });
+
   test('concurrent reads share a statement, and each sees earlier writes', async () => {
     const { store, sent } = await open();
     const rows = store.collection(PLAIN);

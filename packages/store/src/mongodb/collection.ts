@@ -33,7 +33,8 @@ export function createCollection<T extends Row>(
   const stored = db.collection<StoredRow>(name);
   const codec = createCodec(definition);
   let preparing: Promise<void> | undefined;
-  let claiming: Promise<unknown> = Promise.resolve();
+  /** By condition: the last claim. Concurrent ones of this process would only compete for the same rows. */
+  const claiming = new Map<string, Promise<void>>();
 
   /** Resolves when the indexes exist; the next call retries after a failure. */
   function prepared(): Promise<void> {
@@ -268,9 +269,13 @@ export function createCollection<T extends Row>(
       }
     },
     claim(options, fields) {
-      // Concurrent claims of one process would only compete for the same rows.
-      const claimed = claiming.then(() => claimNow(options, fields));
-      claiming = claimed.catch(() => {});
+      const key = JSON.stringify(options.where);
+      const claimed = (claiming.get(key) ?? Promise.resolve()).then(() => claimNow(options, fields));
+      const forget = () => {
+        if (claiming.get(key) === ended) claiming.delete(key);
+      };
+      const ended = claimed.then(forget, forget);
+      claiming.set(key, ended);
       return claimed;
     },
   };
