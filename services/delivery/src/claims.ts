@@ -76,21 +76,17 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
    */
   async function scanPage(from: number): Promise<{ until: number; next: number }> {
     const now = clock.now();
-    const page = await rows.list({
-      where: { due_at: { gte: from } },
-      orderBy: 'due_at',
-      order: 'asc',
-      limit: PAGE_SIZE,
-      texts: false,
-    });
-    const due = page.filter((row) => row.due_at! <= now);
+    const byTime = { orderBy: 'due_at', order: 'asc', texts: false } as const;
+    const due = await rows.list({ where: { due_at: { gte: from, lte: now } }, limit: PAGE_SIZE, ...byTime });
     for (const { webhook_id, owner_id } of due)
       permits.setDueRows(permits.receiver(webhook_id, owner_id), true);
     const isLast = due.length < PAGE_SIZE;
     const last = due.at(-1)?.due_at ?? from;
     // Rows beyond the page may have the `due_at` of the last one; if all have it, the sweep finds them.
     const until = isLast ? Math.max(from, now + 1) : last > from ? last : last + 1;
-    return { until, next: isLast ? (page[due.length]?.due_at ?? Number.POSITIVE_INFINITY) : 0 };
+    if (!isLast) return { until, next: 0 };
+    const [next] = await rows.list({ where: { due_at: { gt: now } }, limit: 1, ...byTime });
+    return { until, next: next?.due_at ?? Number.POSITIVE_INFINITY };
   }
 
   /** Scans the rows that became due since the last call. */
