@@ -25,5 +25,9 @@ export const eventSortKey = ({ ms, n }: EventId): string =>
   `${String(ms).padStart(15, '0')}-${String(n).padStart(9, '0')}`;
 
 /** The reverse of {@link eventSortKey}. */
-export const eventIdOfSortKey = (key: string): string =>
-  `${Number(key.slice(0, 15))}-${Number(key.slice(16))}`;
+export const parseSortKey = (key: string): EventId => ({
+  ms: Number(key.slice(0, 15)),
+  n: Number(key.slice(16)),
+});
+
+export const eventIdOfSortKey = (key: string): string => formatEventId(parseSortKey(key));

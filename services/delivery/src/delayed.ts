@@ -1,5 +1,5 @@
 import type { DueJob, EmittedMessage } from '@wellspring/contract/messages';
-import { eventIdOfSortKey, parseEventId } from '@wellspring/core/event-id';
+import { parseSortKey } from '@wellspring/core/event-id';
 import { derivedRunId } from '@wellspring/core/ids';
 import { createSleeper } from '@wellspring/core/sleeper';
 import { publishRows } from '@wellspring/queue/publish-rows';
@@ -102,7 +102,7 @@ export function createDelayedEvents({
       const found = messages.flatMap((message) =>
         (message.delayed ?? []).map(({ sort_key, due_at, trace_id }): DelayedRow => {
           const { emitter_id, owner_id } = message;
-          const delayMs = due_at - parseEventId(eventIdOfSortKey(sort_key))!.ms;
+          const delayMs = due_at - parseSortKey(sort_key).ms;
           // A loop this slow is a schedule.
           const hop = delayMs >= config.minIntervalSeconds * 1000 ? 0 : message.hop;
           const id = `${emitter_id}/$in/${sort_key}`;

@@ -1,5 +1,5 @@
 import { LIMITS } from '@wellspring/contract/limits';
-import { eventIdOfSortKey, eventSortKey, parseEventId } from '@wellspring/core/event-id';
+import { eventSortKey, parseSortKey } from '@wellspring/core/event-id';
 import {
   channelWhere,
   type EventRow,
@@ -121,11 +121,11 @@ function eventChannel(store: Store, where: Pick<Where<EventRow>, 'partition' | '
 }
 
 /** Position of a record among those of its millisecond, which all records of a row share. */
-const indexOf = (key: string) => parseEventId(eventIdOfSortKey(key))!.n;
+const indexOf = (key: string) => parseSortKey(key).n;
 
 /** Sort key of the last record of a row. */
 const lastKeyOf = (rowKey: string, count: number) => {
-  const first = parseEventId(eventIdOfSortKey(rowKey))!;
+  const first = parseSortKey(rowKey);
   return eventSortKey({ ms: first.ms, n: first.n + count - 1 });
 };
 

@@ -1,4 +1,4 @@
-import { eventIdOfSortKey, eventSortKey, parseEventId } from '@wellspring/core/event-id';
+import { eventSortKey, parseSortKey } from '@wellspring/core/event-id';
 import { delayed } from '@wellspring/store/collections/delayed';
 import { channelWhere, events, type LogRow, logs, marksOf } from '@wellspring/store/collections/events';
 import type { Store } from '@wellspring/store/port';
@@ -40,7 +40,7 @@ export async function deleteRange(
 
 /** The logs of a run without the range: up to two rows. */
 export function withoutRange(row: LogRow, { start, end }: Range): LogRow[] {
-  const first = parseEventId(eventIdOfSortKey(row.sort_key))!;
+  const first = parseSortKey(row.sort_key);
   const records = JSON.parse(row.records) as unknown[];
   const keyAt = (index: number) => eventSortKey({ ms: first.ms, n: first.n + index });
   const piece = (from: number, to: number): LogRow => ({

@@ -1,5 +1,5 @@
 import { LIMITS } from '@wellspring/contract/limits';
-import { eventIdOfSortKey, eventSortKey, parseEventId } from '@wellspring/core/event-id';
+import { eventIdOfSortKey, eventSortKey, parseSortKey } from '@wellspring/core/event-id';
 import { JsonText } from '@wellspring/core/json-text';
 import { truncateUtf8 } from '@wellspring/core/truncate';
 import { isWorkflowId } from '@wellspring/store/collections/emitters';
@@ -46,7 +46,7 @@ const payloadOf = ({ emitter_id, stream, payload }: EventRow) =>
 
 /** The records of a log row, oldest first, with consecutive ids. */
 export function recordsOfLog(row: LogRow): EventRecord[] {
-  const first = parseEventId(eventIdOfSortKey(row.sort_key))!;
+  const first = parseSortKey(row.sort_key);
   return recordsOf(row).map((record, index) => {
     const id = { ms: first.ms, n: first.n + index };
     return {

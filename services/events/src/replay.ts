@@ -3,7 +3,7 @@ import { isReservedChannel } from '@wellspring/contract/channels';
 import { replayEvents } from '@wellspring/contract/endpoints/events';
 import type { ReplayMessage } from '@wellspring/contract/messages';
 import type { Principal } from '@wellspring/contract/principal';
-import { eventIdOfSortKey, eventSortKey, parseEventId } from '@wellspring/core/event-id';
+import { eventSortKey, parseSortKey } from '@wellspring/core/event-id';
 import { invalidParameter, missingParameter, notFound, tooManyRequests } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
 import { canAccess } from '@wellspring/http/principal';
@@ -87,7 +87,7 @@ export function replayRoutes({
 
 /** The greatest sort key below this one, whether or not it belongs to an event. */
 function keyBefore(key: string): string {
-  const { ms, n } = parseEventId(eventIdOfSortKey(key))!;
+  const { ms, n } = parseSortKey(key);
   if (n > 0) return eventSortKey({ ms, n: n - 1 });
   return ms > 0 ? eventSortKey({ ms: ms - 1, n: 999_999_999 }) : FIRST;
 }

@@ -1,13 +1,4 @@
-import {
-  eventIdOfSortKey,
-  eventSortKey,
-  formatEventId,
-  nextEventId,
-  parseEventId,
-} from '@wellspring/core/event-id';
-
-/** Digits of `n` in a sort key. */
-const N_DIGITS = 9;
+import { eventSortKey, formatEventId, nextEventId, parseSortKey } from '@wellspring/core/event-id';
 
 /** Allocates the next `count` sort keys of a stream; returns the first and the updated `last_ids`. */
 export function nextSortKey(
@@ -17,7 +8,7 @@ export function nextSortKey(
   count = 1,
 ): { sortKey: { text: string; eventId: string }; lastIds: Record<string, string> } {
   const last = lastIds[stream];
-  const first = nextEventId(last === undefined ? undefined : parseEventId(eventIdOfSortKey(last)), now);
+  const first = nextEventId(last === undefined ? undefined : parseSortKey(last), now);
   return {
     sortKey: { text: eventSortKey(first), eventId: formatEventId(first) },
     lastIds: { ...lastIds, [stream]: eventSortKey({ ms: first.ms, n: first.n + count - 1 }) },
@@ -32,10 +23,9 @@ export interface Ids {
 
 /** @param first sort key, as allocated */
 export function idsFrom(first: string): Ids {
-  const { ms, n } = parseEventId(eventIdOfSortKey(first))!;
-  const [keyPrefix, idPrefix] = [first.slice(0, -N_DIGITS), `${ms}-`];
+  const { ms, n } = parseSortKey(first);
   return {
-    sortKey: (index) => keyPrefix + String(n + index).padStart(N_DIGITS, '0'),
-    eventId: (index) => idPrefix + (n + index),
+    sortKey: (index) => eventSortKey({ ms, n: n + index }),
+    eventId: (index) => formatEventId({ ms, n: n + index }),
   };
 }

@@ -1,4 +1,4 @@
-import { eventIdOfSortKey, eventSortKey, parseEventId } from '@wellspring/core/event-id';
+import { eventSortKey, parseEventId, parseSortKey } from '@wellspring/core/event-id';
 import type { Store } from '../port.ts';
 import { events, logs, recordsOf } from './events.ts';
 
@@ -25,7 +25,7 @@ export async function payloadOfEvent(
     orderBy: 'sort_key',
     limit: 1,
   });
-  const first = row && parseEventId(eventIdOfSortKey(row.sort_key))!;
+  const first = row && parseSortKey(row.sort_key);
   if (first?.ms !== id.ms) return undefined;
   const record = recordsOf(row!)[id.n - first.n];
   return record === undefined ? undefined : JSON.stringify(record);
