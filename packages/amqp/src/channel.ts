@@ -1,5 +1,5 @@
-import { setTimeout as pause } from 'node:timers/promises';
 import { backoff } from '@wellspring/core/backoff';
+import { systemClock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
 import { withTimeout } from '@wellspring/core/with-timeout';
 import type { Channel, ChannelModel, ConfirmChannel, ConsumeMessage, Options } from 'amqplib';
@@ -90,7 +90,7 @@ export function openRecoveringChannel<C extends Channel>(
         if (connection.isUp) log.warn({ channel: name, error: String(error) }, 'rabbitmq.channel_closed');
       }
       if (performance.now() - begun > STABLE_MS) attempt = 1;
-      await pause(backoff(attempt, RECONNECT_BACKOFF), undefined, { signal: closing.signal }).catch(() => {});
+      await systemClock.sleep(backoff(attempt, RECONNECT_BACKOFF), closing.signal);
     }
   }
 

@@ -128,15 +128,7 @@ export async function openAmqp({
     openCallChannel: (events) => closable(openCallChannel(calling, unconfirmed, events, log)),
     openPublisher: (name) =>
       closable(
-        createPublisher({
-          name,
-          log,
-          open: (events) =>
-            openRecoveringChannel(publishing, (model) => model.createConfirmChannel(), events, log),
-          blocked: () => publishing.blocked,
-          unconfirmed,
-          timeoutMs: publishTimeoutMs,
-        }),
+        createPublisher({ name, log, connection: publishing, unconfirmed, timeoutMs: publishTimeoutMs }),
       ),
     async reserve(name, value) {
       const declared = await withTimeout(declareExchange(name, value), REPLY_TIMEOUT_MS);

@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto';
-import { setTimeout as pause } from 'node:timers/promises';
 import { type Backoff, backoff } from '@wellspring/core/backoff';
+import { systemClock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
 import { isAtLeast } from '@wellspring/core/versions';
 import { withTimeout } from '@wellspring/core/with-timeout';
@@ -136,7 +136,7 @@ export async function openConnection({
         lost(error);
       });
       if (performance.now() - begun > STABLE_MS) attempt = 1;
-      await pause(backoff(attempt, RECONNECT_BACKOFF), undefined, { signal: closing.signal }).catch(() => {});
+      await systemClock.sleep(backoff(attempt, RECONNECT_BACKOFF), closing.signal);
     }
     arrival.resolve();
   }

@@ -4,8 +4,8 @@ import type { Log } from '@wellspring/core/log';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { withTimeout } from '@wellspring/core/with-timeout';
 import type { ConfirmChannel, Options } from 'amqplib';
-import type { ChannelEvents, RecoveringChannel } from './channel.ts';
-import type { Blocked } from './connection.ts';
+import { type ChannelEvents, openRecoveringChannel } from './channel.ts';
+import type { Blocked, Connection } from './connection.ts';
 import { overdue } from './overdue.ts';
 
 /** Header of messages that are sent once more because they were not confirmed: possible duplicates with the same id. */
@@ -78,16 +78,14 @@ export interface PublisherOptions {
   /** For the log. */
   name: string;
   log: Log;
-  open(events: ChannelEvents<ConfirmChannel>): RecoveringChannel<ConfirmChannel>;
-  /** undefined: the broker accepts messages. */
-  blocked(): Blocked | undefined;
+  connection: Connection;
   unconfirmed: ByteBudget;
   /** Default PUBLISH_TIMEOUT_MS. */
   timeoutMs?: number;
 }
 
 export function createPublisher(options: PublisherOptions): Publisher {
-  const { name, log, open, blocked, unconfirmed, timeoutMs = PUBLISH_TIMEOUT_MS } = options;
+  const { name, log, connection, unconfirmed, timeoutMs = PUBLISH_TIMEOUT_MS } = options;
   /** Both in the order of the calls; `sent` precedes `waiting`. */
   const sent = new Map<string, Entry>();
   const waiting = createLinkedList<Entry>();
@@ -107,7 +105,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
   let isClosed = false;
   let emptied: (() => void) | undefined;
 
-  const recovering = open({
+  const events: ChannelEvents<ConfirmChannel> = {
     name,
     async setup(channel) {
       channel.on('return', ({ properties }) => {
@@ -127,7 +125,8 @@ export function createPublisher(options: PublisherOptions): Publisher {
         else wait(entry);
       }
     },
-  });
+  };
+  const recovering = openRecoveringChannel(connection, (model) => model.createConfirmChannel(), events, log);
 
   function settle(entry: Entry, failure: Error | null): void {
     if (sent.get(entry.id) !== entry) return;
@@ -194,7 +193,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
 
   function pump(): void {
     const channel = recovering.current;
-    if (!channel || blocked()) return;
+    if (!channel || connection.blocked) return;
     const window = isProven ? MAX_UNCONFIRMED : 1;
     while (waiting.first && sent.size < window) {
       const entry = waiting.first;
@@ -235,7 +234,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
       releaseBytes(entry);
       expire(entry);
     }
-    const alarm = blocked();
+    const alarm = connection.blocked;
     if (alarm) {
       lastProgress = now;
       if (now - alarm.since > BLOCKED_TIMEOUT_MS) refuseWaiting(alarm);
@@ -264,7 +263,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
         const reason = `A message of ${message.content.length} bytes exceeds the limit of ${MAX_MESSAGE_BYTES}.`;
         return Promise.reject(new RangeError(reason));
       }
-      const alarm = blocked();
+      const alarm = connection.blocked;
       if (alarm && performance.now() - alarm.since > BLOCKED_TIMEOUT_MS) {
         return Promise.reject(refusalOf(alarm));
       }
