@@ -9,11 +9,7 @@ export interface Call {
   /** @throws Problem, CallFailed (the server failed, or no reply before the deadline) */
   request(address: string, message: unknown, options: CallOptions): Promise<unknown>;
   /** Serves an address until the signal is aborted. `key`: see CallOptions. */
-  serve(
-    address: string,
-    handler: (message: never, key: string | undefined) => Promise<unknown>,
-    signal: AbortSignal,
-  ): void;
+  serve(address: string, handler: Handler, signal: AbortSignal): void;
   /** Opens an address for a single reply, e.g. that of a run. */
   openReplyAddress(): ReplyAddress;
   /** Sends to a reply address; ignored when it is closed. */
@@ -21,6 +17,8 @@ export interface Call {
   ping(): Promise<void>;
   close(): Promise<void>;
 }
+
+export type Handler = (message: never, key: string | undefined) => Promise<unknown>;
 
 export interface CallOptions {
   /** The request goes to the process that owns this ordering key, if the address is served per key. */

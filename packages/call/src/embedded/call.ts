@@ -1,10 +1,9 @@
-import { newSecret } from '@wellspring/core/ids';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Log } from '@wellspring/core/log';
 import { Problem } from '@wellspring/core/problem';
 import { withTimeout } from '@wellspring/core/with-timeout';
-import { type Call, CallFailed } from '../port.ts';
-
-type Handler = (message: never, key: string | undefined) => Promise<unknown>;
+import { type Call, CallFailed, type Handler } from '../port.ts';
+import { createReplyAddresses } from '../reply-addresses.ts';
 
 /** A copy of the value as JSON would transmit it. Texts are shared, since the code of a component may have megabytes. */
 function jsonCopy(value: unknown): unknown {
@@ -16,87 +15,58 @@ function jsonCopy(value: unknown): unknown {
   return Object.fromEntries(fields.filter(([, field]) => field !== undefined));
 }
 
+const POLL_INTERVAL_MS = 50;
+
 /** Calls within one process. */
 export function createEmbeddedCall({ log }: { log: Log }): Call {
   const servers = new Map<string, Handler>();
-  const waiting = new Map<string, Set<() => void>>();
-  const replyAddresses = new Map<string, (message: unknown) => void>();
+  const replyAddresses = createReplyAddresses();
+  let isClosed = false;
 
-  /** Waits for a server of the address until the deadline. */
-  function findServer(address: string, deadline: AbortSignal): Promise<Handler | undefined> {
-    const found = servers.get(address);
-    if (found || deadline.aborted) return Promise.resolve(found);
-    return new Promise((resolve) => {
-      const arrivals = waiting.get(address) ?? new Set();
-      waiting.set(address, arrivals);
-      const done = () => {
-        arrivals.delete(done);
-        if (arrivals.size === 0) waiting.delete(address);
-        deadline.removeEventListener('abort', done);
-        resolve(servers.get(address));
-      };
-      arrivals.add(done);
-      deadline.addEventListener('abort', done, { once: true });
-    });
+  /** Waits until the address is served: the services of a process start one after the other. */
+  async function findServer(address: string, remaining: () => number): Promise<Handler> {
+    while (remaining() > 0 && !isClosed) {
+      const found = servers.get(address);
+      if (found) return found;
+      await pause(Math.max(0, Math.min(POLL_INTERVAL_MS, remaining())));
+    }
+    throw new CallFailed(`The request to ${address} failed: no process served it.`);
   }
-
-  const wake = (arrivals: Iterable<() => void> = []) => {
-    for (const arrived of [...arrivals]) arrived();
-  };
 
   return {
     async request(address, message, { key, deadlineMs }) {
-      const deadline = new AbortController();
-      const timer = setTimeout(() => deadline.abort(), deadlineMs);
+      const deadline = performance.now() + deadlineMs;
+      const remaining = () => deadline - performance.now();
       try {
         const sent = jsonCopy(message);
-        const handler = await findServer(address, deadline.signal);
-        if (!handler) throw new CallFailed(`The request to ${address} failed: no process served it.`);
-        const overdue = new Promise<never>((_, reject) => {
-          deadline.signal.addEventListener('abort', () =>
-            reject(new CallFailed(`The server of ${address} did not reply in time.`)),
-          );
+        const handler = await findServer(address, remaining);
+        const answer = await withTimeout(handler(sent as never, key), remaining(), () => {
+          throw new CallFailed(`The server of ${address} did not reply in time.`);
         });
-        return jsonCopy(await Promise.race([handler(sent as never, key), overdue]));
+        return jsonCopy(answer);
       } catch (error) {
         if (error instanceof Problem || error instanceof CallFailed) throw error;
         log.error({ address, error: error instanceof Error ? error.stack : String(error) }, 'call.failed');
         throw new CallFailed(`The server of ${address} failed.`);
-      } finally {
-        clearTimeout(timer);
       }
     },
     serve(address, handler, signal) {
       if (signal.aborted) return;
       servers.set(address, handler);
-      wake(waiting.get(address));
       signal.addEventListener('abort', () => servers.get(address) === handler && servers.delete(address), {
         once: true,
       });
     },
     openReplyAddress() {
-      const address = newSecret();
-      const arrived = Promise.withResolvers<unknown>();
-      replyAddresses.set(address, arrived.resolve);
-      return {
-        address,
-        receive: (timeoutMs) => withTimeout(arrived.promise, timeoutMs),
-        close() {
-          replyAddresses.delete(address);
-          // Ends a pending receive.
-          arrived.resolve(undefined);
-        },
-      };
+      const { id, ...opened } = replyAddresses.open();
+      return { address: id, ...opened };
     },
-    reply(address, message) {
-      replyAddresses.get(address)?.(jsonCopy(message));
-    },
+    reply: (address, message) => replyAddresses.deliver(address, jsonCopy(message)),
     ping: async () => {},
     close: async () => {
+      isClosed = true;
       servers.clear();
-      for (const arrivals of [...waiting.values()]) wake(arrivals);
-      for (const deliver of replyAddresses.values()) deliver(undefined);
-      replyAddresses.clear();
+      replyAddresses.close();
     },
   };
 }

@@ -6,7 +6,8 @@ import type { Log } from '@wellspring/core/log';
 import { Problem } from '@wellspring/core/problem';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { withTimeout } from '@wellspring/core/with-timeout';
-import { type Call, CallFailed } from '../port.ts';
+import { type Call, CallFailed, type Handler } from '../port.ts';
+import { createReplyAddresses } from '../reply-addresses.ts';
 import { createPendingRequests } from './pending-requests.ts';
 import {
   decode,
@@ -36,8 +37,6 @@ export interface RabbitCallOptions {
 
 /** Their senders learn that they have no receiver. */
 const MANDATORY: ReadonlySet<Type> = new Set(['who', 'request', 'probe', 'check']);
-
-type Handler = (message: never, key: string | undefined) => Promise<unknown>;
 
 /** Retry delay while no process serves the address or owns the key. */
 const RETRY_DELAY_MS = 50;
@@ -69,7 +68,7 @@ export function createRabbitCall({
   ownerOf,
   owns,
 }: RabbitCallOptions): Call {
-  const replyAddresses = new Map<string, (message: unknown) => void>();
+  const replyAddresses = createReplyAddresses();
   const served = new Map<string, Handler>();
   /** Ids of requests that this process executes. */
   const inProgress = new Set<string>();
@@ -143,7 +142,7 @@ export function createRabbitCall({
     else if (type === 'request') void execute(decodeRequest(content), replyTo, correlationId);
     else if (type === 'probe') {
       send(replyTo, inProgress.has(correlationId) ? 'working' : 'unknown', correlationId);
-    } else if (type === 'reply') replyAddresses.get(correlationId)?.(decode(content));
+    } else if (type === 'reply') replyAddresses.deliver(correlationId, decode(content));
     else pending.received(type, correlationId, content);
   }
 
@@ -226,18 +225,8 @@ export function createRabbitCall({
     },
 
     openReplyAddress() {
-      const id = newSecret();
-      const arrived = Promise.withResolvers<unknown>();
-      replyAddresses.set(id, arrived.resolve);
-      return {
-        address: `${member}|${id}`,
-        receive: (timeoutMs) => withTimeout(arrived.promise, timeoutMs),
-        close() {
-          replyAddresses.delete(id);
-          // Ends a pending receive.
-          arrived.resolve(undefined);
-        },
-      };
+      const { id, ...opened } = replyAddresses.open();
+      return { address: `${member}|${id}`, ...opened };
     },
 
     reply(address, message) {
@@ -254,8 +243,7 @@ export function createRabbitCall({
       isClosed = true;
       clearInterval(checking);
       pending.close();
-      for (const deliver of replyAddresses.values()) deliver(undefined);
-      replyAddresses.clear();
+      replyAddresses.close();
       await channel.close();
     },
   };
