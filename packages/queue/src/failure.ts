@@ -1,7 +1,7 @@
 import { type Backoff, backoff } from '@wellspring/core/backoff';
 import { asUnavailable, Unavailable } from '@wellspring/core/unavailable';
 import type { WaitingJob } from './job-source.ts';
-import { MAX_ATTEMPTS, type PoisonJob } from './port.ts';
+import { LeaseLost, MAX_ATTEMPTS, NewerVersion, PoisonJob } from './port.ts';
 
 const COUNTED: Backoff = { baseMs: 100, maxMs: 30_000 };
 /** The job is not at fault: it continues soon after the server is back. */
@@ -16,14 +16,12 @@ export interface Failure<J extends WaitingJob> {
 
 /** The effect of an error of the handler on the jobs of its batch. */
 export function classifyFailure<J extends WaitingJob>(error: unknown, jobs: readonly J[]): Failure<J> {
-  // By name: an error may come from another realm or another copy of the module.
-  const { name, jobId } = (error ?? {}) as Partial<PoisonJob>;
-  if (asUnavailable(error) instanceof Unavailable || ['Unavailable', 'LeaseLost'].includes(name as string)) {
-    const later = jobs.find(({ id }) => id === jobId);
-    if (later) later.alone = true;
+  if (error instanceof LeaseLost || asUnavailable(error) instanceof Unavailable) {
+    const newer = error instanceof NewerVersion && jobs.find(({ id }) => id === error.jobId);
+    if (newer) newer.alone = true;
     return { dead: undefined, counts: false };
   }
-  const poisoned = name === 'PoisonJob' ? jobs.find(({ id }) => id === jobId) : undefined;
+  const poisoned = error instanceof PoisonJob ? jobs.find(({ id }) => id === error.jobId) : undefined;
   const [first] = jobs;
   return { dead: poisoned ?? (first!.attempts + 1 >= MAX_ATTEMPTS ? first : undefined), counts: true };
 }

@@ -76,7 +76,7 @@ export function createEmbeddedSource(options: EmbeddedSourceOptions): EmbeddedSo
   let inMemory = 0;
   /** `seq` of finished jobs whose removal has not been written. */
   let finished: number[] = [];
-  /** Those, and the ones whose removal is being written. */
+  /** `seq` of finished jobs whose rows are not removed yet. */
   const unremoved = new Set<number>();
   let removing: Promise<void> | undefined;
 

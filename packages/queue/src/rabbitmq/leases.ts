@@ -1,7 +1,7 @@
-import { once } from 'node:events';
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
 import { shareOf } from '@wellspring/core/partitions';
+import { untilAborted } from '@wellspring/core/until-aborted';
 import type { Store } from '@wellspring/store/port';
 import type { QueueName } from '../port.ts';
 import { type LeaseRow, leases, type SessionRow, sessions } from './collections.ts';
@@ -72,7 +72,7 @@ interface HeldPartition {
 interface Group extends LeaseHandlers {
   queue: QueueName;
   held: Map<number, HeldPartition>;
-  /** It is being left since this was aborted. */
+  /** Aborted when this process leaves the group. */
   leaving: AbortSignal;
   /** A row may name this process though it does not hold the partition. */
   isUnsure: boolean;
@@ -279,7 +279,7 @@ export function createLeases({
       groups.set(queue, group);
       wake.abort();
       running ??= run();
-      if (!signal.aborted) await once(signal, 'abort');
+      await untilAborted(signal);
       wake.abort();
       for (const partition of keysOf(group.held)) startRelease(group, partition, true);
       await Promise.all([...group.held.values()].map(({ releasing }) => releasing?.ended));

@@ -54,7 +54,7 @@ export function openPartition(options: PartitionOptions): Partition {
   const { jobs, add, remove, drop, isOut } = received;
   const opened = Promise.withResolvers<void>();
   /** 'failed': it was out and is no longer in memory. */
-  const finished = createLru<'done' | 'failed'>(MAX_FINISHED_IDS);
+  const outcomes = createLru<'done' | 'failed'>(MAX_FINISHED_IDS);
   /** Ids of first deliveries that were lost with their channel before they were handed out. */
   let firstDeliveries = new Set<string>();
   /** Source ids of unfinished purges, by id of the purge message. */
@@ -76,7 +76,7 @@ export function openPartition(options: PartitionOptions): Partition {
     epoch,
     access,
     jobs,
-    outcomeOf: ({ id, key }) => (isPurging(key) ? 'done' : finished.get(id)),
+    outcomeOf: ({ id, key }) => (isPurging(key) ? 'done' : outcomes.get(id)),
     waiting: dispatcher.waiting,
     offer: add,
   });
@@ -84,7 +84,7 @@ export function openPartition(options: PartitionOptions): Partition {
   const handOut = createHandOut({ store, epoch, overflow, persist });
 
   const isPurging = (key: string) => purging.values().some((sourceId) => belongsTo(key, sourceId));
-  /** So many messages of the usual size fit into the share of the memory. */
+  /** Number of messages of the usual size that fit into the memory share. */
   const window = () => Math.max(1, Math.min(PREFETCH, Math.floor(memory.share / received.usualBytes)));
 
   function receive(from: Channel, message: ConsumeMessage): void {
@@ -102,7 +102,7 @@ export function openPartition(options: PartitionOptions): Partition {
     const redelivered = firstDeliveries.delete(id) ? undefined : job.redelivered;
     if (job.purge) {
       // Once: jobs that were published later may have arrived before it is redelivered.
-      if (finished.get(id) !== 'done') purge(key, id);
+      if (outcomes.get(id) !== 'done') purge(key, id);
       write('finish purge', async () => {
         await purgeRows.remove(id);
         ack(from, message);
@@ -110,7 +110,7 @@ export function openPartition(options: PartitionOptions): Partition {
       return;
     }
     const known = jobs.get(id);
-    if (known?.seq !== undefined || (!known && finished.get(id) === 'done') || isPurging(key)) {
+    if (known?.seq !== undefined || (!known && outcomes.get(id) === 'done') || isPurging(key)) {
       ack(from, message);
     } else if (known) {
       known.deliveries = [...known.deliveries, { channel: from, message }];
@@ -146,7 +146,7 @@ export function openPartition(options: PartitionOptions): Partition {
     done(drop(isPurged));
     overflow.purge(isPurged);
     purging.delete(id);
-    finished.set(id, 'done');
+    outcomes.set(id, 'done');
   }
 
   function done(gone: readonly ReceivedJob[]): void {
@@ -154,10 +154,10 @@ export function openPartition(options: PartitionOptions): Partition {
       remove(job);
       // A row that could not be read is not done: it is found again.
       const isRead = job.outSince === undefined || job.payload !== undefined;
-      finished.set(job.id, isRead ? 'done' : 'failed');
+      outcomes.set(job.id, isRead ? 'done' : 'failed');
       acknowledge(job);
     }
-    const ended = gone.filter(({ id }) => finished.get(id) === 'done');
+    const ended = gone.filter(({ id }) => outcomes.get(id) === 'done');
     const stored = ended.filter(({ seq }) => seq !== undefined);
     if (stored.length > 0) overflow.remove(stored);
     const failed = ended.filter((job) => job.attempts > 0 || !job.hasAttempts).map(({ id }) => id);
@@ -194,7 +194,7 @@ export function openPartition(options: PartitionOptions): Partition {
         );
         firstDeliveries = new Set(dropped.filter((job) => !job.redelivered).map((job) => job.id));
         // The rows of those that are being moved may have been written before they failed.
-        for (const job of dropped) if (job.redelivered) finished.set(job.id, 'failed');
+        for (const job of dropped) if (job.redelivered) outcomes.set(job.id, 'failed');
         for (const job of jobs.values()) job.deliveries = [];
       },
     });
@@ -207,7 +207,7 @@ export function openPartition(options: PartitionOptions): Partition {
     for (const [i, job] of moved.entries()) {
       // Otherwise it was lost with its channel: its redelivery is a duplicate of the row.
       if (jobs.get(job.id) === job) received.stored(job, seqs[i]!);
-      else if (finished.get(job.id) === 'done') late.push({ ...job, seq: seqs[i]! });
+      else if (outcomes.get(job.id) === 'done') late.push({ ...job, seq: seqs[i]! });
     }
     if (late.length > 0) overflow.remove(late);
     overflow.refill(key);
@@ -253,7 +253,7 @@ export function openPartition(options: PartitionOptions): Partition {
       const [kept, gone] = [failed.filter(isKept), failed.filter((job) => !isKept(job))];
       for (const job of gone) {
         remove(job);
-        finished.set(job.id, 'failed');
+        outcomes.set(job.id, 'failed');
       }
       idle?.();
       return kept;

@@ -4,7 +4,7 @@ import { maxMinShare } from '@wellspring/core/max-min-share';
 import { withTimeout } from '@wellspring/core/with-timeout';
 import { createDispatcher } from '../dispatcher.ts';
 import type { JobSource } from '../job-source.ts';
-import type { ConsumeOptions, Handler, QueueName } from '../port.ts';
+import { type ConsumeOptions, type Handler, LeaseLost, type QueueName } from '../port.ts';
 import { attempts, overflow } from './collections.ts';
 import type { NewDeadLetter } from './dead-letters.ts';
 import type { Leases } from './leases.ts';
@@ -85,9 +85,7 @@ export function createPartitions(options: PartitionsOptions): Partitions {
     taken: (key) => owned.get(partitionOf(key))?.refill(key),
     done: (jobs) => homeOf(jobs)?.done(jobs),
     giveBack(jobs, error) {
-      // By name: an error may come from another copy of the module.
-      if (homeOf(jobs) && (error as Error | undefined)?.name === 'LeaseLost')
-        leases.forfeit(queue, partitionOf(jobs[0]!.key));
+      if (homeOf(jobs) && error instanceof LeaseLost) leases.forfeit(queue, partitionOf(jobs[0]!.key));
       return homeOf(jobs)?.giveBack(jobs) ?? [];
     },
     async countAttempt({ id }) {
@@ -108,7 +106,7 @@ export function createPartitions(options: PartitionsOptions): Partitions {
       const lease = { epoch, mayStart, ...brokerQueueOf(partition) };
       const one = openPartition({ ...options, ...lease, dispatcher, memory });
       owned.set(partition, one);
-      const isOpen = withTimeout(one.opened, MAX_OPENING_MS, () => {});
+      const isOpen = withTimeout(one.opened, MAX_OPENING_MS);
       settled = Promise.all([settled, isOpen.then(() => pause(SETTLE_DELAY_MS))]);
     },
     async release(partition: number, urgent: AbortSignal): Promise<void> {

@@ -15,7 +15,9 @@ export interface ReceivedJob extends WaitingJob {
    * be redelivered.
    */
   deliveries: readonly Delivery[];
-  /** Of its row in the overflow, after which its payload is in memory only while it is out; undefined: a message. */
+  /**
+   * Of its row in the overflow: then the payload is in memory only while the job is out. undefined: a message of the broker.
+   */
   seq: number | undefined;
   /** `attempts` is known; otherwise it is read when the job is handed out. */
   hasAttempts: boolean;

@@ -9,7 +9,7 @@ export interface ReceivedJobs {
   readonly messages: number;
   /** Of the payloads of messages. */
   readonly bytes: number;
-  /** Size of the largest payload of late; falls slowly when smaller ones follow. */
+  /** Size of the largest recent payload; decreases slowly when smaller ones follow. */
   readonly usualBytes: number;
   /** Appends the job to the queue of its key. */
   add(job: ReceivedJob): void;
