@@ -29,15 +29,15 @@ export interface Batches {
 }
 
 /**
- * @param ask executes a statement. @throws Unavailable
+ * @param execute runs a statement. @throws Unavailable
  * @param insertsMayWait inserts are delayed to share statements
  */
 export function createBatches(
-  ask: <R>(work: (rows: Stored<StoredRow>) => Promise<R>) => Promise<R>,
+  execute: <R>(work: (rows: Stored<StoredRow>) => Promise<R>) => Promise<R>,
   insertsMayWait = false,
 ): Batches {
   async function insertAll(batch: readonly (readonly StoredRow[])[]): Promise<Refusal[][]> {
-    const refused = await ask((rows) => rows.insertMany(batch.flat(), { ordered: false })).then(
+    const refused = await execute((rows) => rows.insertMany(batch.flat(), { ordered: false })).then(
       () => [],
       refusalsOf,
     );
@@ -60,7 +60,7 @@ export function createBatches(
         update: mark ? { ...change, $set: { ...change.$set, ...mark } } : change,
       },
     }));
-    const { matched, refused } = await ask((rows) => rows.bulkWrite(operations, { ordered: false })).then(
+    const { matched, refused } = await execute((rows) => rows.bulkWrite(operations, { ordered: false })).then(
       ({ matchedCount }) => ({ matched: matchedCount, refused: [] }),
       (error) => ({ matched: undefined, refused: refusalsOf(error) }),
     );
@@ -69,7 +69,7 @@ export function createBatches(
     if (mark && matched !== 0) {
       const ids = batch.map(({ _id }) => _id);
       const projection = { _id: 1 };
-      const found = await ask((rows) =>
+      const found = await execute((rows) =>
         rows.find({ _id: { $in: ids }, ...mark }, { projection, batchSize: ids.length + 1 }).toArray(),
       );
       for (const { _id } of found) others.add(_id);

@@ -45,12 +45,12 @@ export function createCollection<T extends Row>(
     return preparing;
   }
 
-  async function ask<R>(work: (rows: Stored<StoredRow>) => Promise<R>): Promise<R> {
+  async function execute<R>(work: (rows: Stored<StoredRow>) => Promise<R>): Promise<R> {
     await prepared();
     return translateErrors(work(stored));
   }
 
-  const batches = createBatches(ask, definition.insertsMayWait);
+  const batches = createBatches(execute, definition.insertsMayWait);
 
   /** @throws Error if the refusal is not a conflict */
   function conflictOf({ isDuplicate, message }: Refusal): ConflictError {
@@ -61,7 +61,7 @@ export function createCollection<T extends Row>(
   /** @throws ConflictError */
   async function write<R>(work: (rows: Stored<StoredRow>) => Promise<R>): Promise<R> {
     try {
-      return await ask(work);
+      return await execute(work);
     } catch (error) {
       const [duplicate] = duplicatesOf(error);
       throw conflictOf(duplicate!);
@@ -73,7 +73,7 @@ export function createCollection<T extends Row>(
     if (limit === 0) return [];
     const filter = filterOf(definition, where);
     const direction = order === 'asc' ? 1 : -1;
-    const rows = await ask((all) =>
+    const rows = await execute((all) =>
       all
         .find(filter, {
           sort: { [storedName(orderBy ?? 'id')]: direction, _id: direction },
@@ -99,7 +99,7 @@ export function createCollection<T extends Row>(
     { batches: MAX_BATCHES, maxSize: MAX_IDS },
     async (ids: readonly string[]) => {
       const filter = { _id: { $in: [...new Set(ids)] } };
-      const found = await ask((all) => all.find(filter, { batchSize: PAGE_SIZE }).toArray());
+      const found = await execute((all) => all.find(filter, { batchSize: PAGE_SIZE }).toArray());
       const byId = new Map(found.map((row) => [row._id, row as StoredRow]));
       return ids.map((id) => byId.get(id));
     },
@@ -133,7 +133,7 @@ export function createCollection<T extends Row>(
   /** Patches a row whose unique index also covers unchanged fields. */
   async function patchUnique(id: string, fields: Partial<T>, filter: Document): Promise<boolean> {
     for (;;) {
-      const found = await ask((all) => all.findOne({ $and: [{ _id: encodeString(id) }, filter] }));
+      const found = await execute((all) => all.findOne({ $and: [{ _id: encodeString(id) }, filter] }));
       if (!found) return false;
       const change = changeOf(fields, codec.uniques(id, { ...codec.row(found), ...fields })!);
       const { matchedCount } = await write((all) => all.updateOne({ _id: found._id, _v: found._v }, change));
@@ -155,14 +155,14 @@ export function createCollection<T extends Row>(
     if (isUnique) {
       const taken: string[] = [];
       for (const id of ids) if (await patchUnique(decodeString(id), fields, filter)) taken.push(id);
-      return ask((all) => all.find({ _id: { $in: taken } }, reading).toArray());
+      return execute((all) => all.find({ _id: { $in: taken } }, reading).toArray());
     }
     const token = randomUUID();
     const { matchedCount } = await write((all) =>
       all.updateMany({ $and: [{ _id: { $in: ids } }, filter] }, changeOf(fields, { _claim: token })),
     );
     if (matchedCount === 0) return [];
-    return ask((all) => all.find({ _id: { $in: ids }, _claim: token }, reading).toArray());
+    return execute((all) => all.find({ _id: { $in: ids }, _claim: token }, reading).toArray());
   }
 
   async function claimNow(
@@ -196,8 +196,9 @@ export function createCollection<T extends Row>(
       if (atMost !== undefined && atMost <= 0) return 0;
       const filter = filterOf(definition, where);
       // Checking for one row is cheaper than counting.
-      if (atMost === 1) return (await ask((all) => all.findOne(filter, { projection: { _id: 1 } }))) ? 1 : 0;
-      return ask((all) => all.countDocuments(filter, atMost === undefined ? {} : { limit: atMost }));
+      if (atMost === 1)
+        return (await execute((all) => all.findOne(filter, { projection: { _id: 1 } }))) ? 1 : 0;
+      return execute((all) => all.countDocuments(filter, atMost === undefined ? {} : { limit: atMost }));
     },
     async insert(row) {
       const [refused] = await batches.insert([codec.document(row, 1)]);
@@ -247,12 +248,12 @@ export function createCollection<T extends Row>(
       }
     },
     async remove(id) {
-      const { deletedCount } = await ask((all) => all.deleteOne({ _id: encodeString(id) }));
+      const { deletedCount } = await execute((all) => all.deleteOne({ _id: encodeString(id) }));
       return deletedCount === 1;
     },
     async removeWhere(where, limit, orderBy) {
       const filter = filterOf(definition, where);
-      if (limit === undefined) return (await ask((all) => all.deleteMany(filter))).deletedCount;
+      if (limit === undefined) return (await execute((all) => all.deleteMany(filter))).deletedCount;
       for (let removed = 0; ; ) {
         const ids = await idsOf({
           where,
@@ -261,7 +262,7 @@ export function createCollection<T extends Row>(
           ...(orderBy && { orderBy }),
         });
         if (ids.length === 0) return removed;
-        const { deletedCount } = await ask((all) =>
+        const { deletedCount } = await execute((all) =>
           all.deleteMany({ $and: [{ _id: { $in: ids } }, filter] }),
         );
         removed += deletedCount;
