@@ -46,14 +46,14 @@ export interface RunJob {
   redelivered?: true;
 }
 
-/** Puts a record on a reserved channel of the emitter, on behalf of another service. */
+/** Puts an error on the channel `$errors` of the emitter, on behalf of another service. */
 export interface RecordJob {
   v: 1;
   type: 'record';
   /** Makes the record idempotent, like a run id. */
   run_id: string;
   source_id: string;
-  channel: '$errors' | '$logs';
+  channel: '$errors';
   /** JSON text of the record. */
   payload: string;
   hop: number;

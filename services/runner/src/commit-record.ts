@@ -6,7 +6,7 @@ import { emittedLogs, errorRow, logRow, sizeOfLogs } from './commit-rows.ts';
 import { nextSortKey } from './next-sort-key.ts';
 import type { LogRecord, RunContext } from './records.ts';
 
-/** Prepares the commit of another service's record on a reserved channel. */
+/** Prepares the commit of another service's error. */
 export function prepareRecord(
   before: EmitterStateRow,
   run: RunContext,
@@ -17,22 +17,9 @@ export function prepareRecord(
   // Bounds the loop of a request whose failure record triggers it again.
   const emitted = hop > MAX_HOPS ? [] : [{ event_id: sortKey.eventId, name: channel, payload }];
   const part = { run_id, trace_id: run_id, hop, emitted, bytes: payload.length };
-  if (channel === '$errors') {
-    const event = errorRow(run, sortKey.text, now, payload);
-    const { state, mark } = prepareMark({ ...before, last_ids: lastIds }, run_id, now);
-    return { state, part: { ...part, events: [event], logs: mark } };
-  }
-  const logs = {
-    id: `${run.source_id}/${sortKey.text}`,
-    emitter_id: run.source_id,
-    sort_key: sortKey.text,
-    run_id,
-    ended: true as const,
-    indexed_at_ms: now,
-    count: 1,
-    records: [payload],
-  };
-  return { state: { ...before, last_ids: lastIds }, part: { ...part, events: [], logs } };
+  const event = errorRow(run, sortKey.text, now, payload);
+  const { state, mark } = prepareMark({ ...before, last_ids: lastIds }, run_id, now);
+  return { state, part: { ...part, events: [event], logs: mark } };
 }
 
 /** The mark of a job without log records. */
