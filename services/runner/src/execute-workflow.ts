@@ -61,7 +61,7 @@ export async function executeWorkflow(
       });
   const began = effects.startedAt;
   const begunAt = performance.now();
-  const cancel = active.begin(run, began, effects.flushLogs);
+  const activeRun = active.begin(run, began, effects.flushLogs);
   const context = contextOf(job, run, workflow.name);
   const data = createStepData(job, context);
   const total = { durationMs: 0, cpuMs: 0, endedProcesses: 0 };
@@ -71,14 +71,14 @@ export async function executeWorkflow(
     room.add(data.toParse(code.instance.values));
     const growing = room.make(0);
     if (growing) {
-      await Promise.race([growing, untilAborted(cancel.signal)]);
-      if (cancel.signal.aborted) return refused(CANCELLED, 'aborted');
+      await Promise.race([growing, untilAborted(activeRun.signal)]);
+      if (activeRun.signal.aborted) return refused(CANCELLED, 'aborted');
     }
     const given = data.fill(code.instance.values);
     if ('error' in given) return refused(given.error);
     masks.push(maskOfFilled(code, given.values));
     // A run may have a hundred steps, of which each gets all data.
-    await room.settled(cancel.signal);
+    await room.settled(activeRun.signal);
     room.give(data.chars + given.chars);
     const excess = new AbortController();
     const { host, exceeded } = stepHost(effects, data, addSend(step), () => excess.abort());
@@ -100,7 +100,7 @@ export async function executeWorkflow(
     const timeoutMs = Math.max(1, LIMITS.runMs - (performance.now() - begunAt));
     const result = await executor.execute(task, host, {
       timeoutMs,
-      signal: AbortSignal.any([excess.signal, cancel.signal]),
+      signal: AbortSignal.any([excess.signal, activeRun.signal]),
       room,
     });
     const error = exceeded();
@@ -118,14 +118,14 @@ export async function executeWorkflow(
       total.durationMs += result.durationMs;
       total.cpuMs += result.cpuMs;
       total.endedProcesses += result.endedProcesses ?? 0;
-      cancelled = !result.ok && result.reason === 'aborted' && cancel.signal.aborted;
+      cancelled = !result.ok && result.reason === 'aborted' && activeRun.signal.aborted;
       if (!result.ok) effects.errors.push(cancelled ? { ...CANCELLED } : maskError(result.error, mask));
       for (const error of effects.errors.slice(from)) error.cell_id = step.cell_id;
       if (!result.ok || result.exit) break;
       data.finish(step.name);
     }
   } finally {
-    cancel.end();
+    activeRun.end();
   }
   if (held) respond(held);
   const { emits, errors, logs, sets } = effects;

@@ -64,10 +64,7 @@ export const sizeOf = ({
     total(sends, ({ request }) => request.length),
 });
 
-/**
- * Input of `OwnerCosts.charge`.
- * @param run part of an `Execution`
- */
+/** The cost of an executed run, for `OwnerCosts.charge`. */
 export function costOf(
   { outcome, result, sets, sends }: Changes & { outcome: Outcome; result: Result },
   replyBytes = 0,

@@ -94,7 +94,7 @@ export function createRunRooms(
       waitsSince = performance.now();
       stopGrowing = new AbortController();
       const { signal } = stopGrowing;
-      // Several runs may be told at once; the first one pays, and the others wait on.
+      // `settled` may resolve for several runs at once: the first one pays, and the others wait again.
       while (!isReleased && !costs.isSettled(ownerId, paidMs))
         await costs.settled(ownerId, { paidMs, signal });
       if (!isReleased && !tryTake(bytes)) {

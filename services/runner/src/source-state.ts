@@ -165,9 +165,9 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
     const thrown = end.state === 'cancelled' ? [] : outcome.errors;
     logRun({ run_id, source_id: sourceId, trace_id: job.trace_id }, result, thrown);
     const arranged = await arrange(outcome, strategyOf(deployed), job.hop);
-    Object.assign(options, await deps.listenersOfRun(deployed, channelsOf(arranged)));
+    const heard = await deps.listenersOfRun(deployed, channelsOf(arranged));
     await before;
-    const { published } = commit(live, run, arranged, sets, { ...options, end, sends, reply });
+    const { published } = commit(live, run, arranged, sets, { ...options, ...heard, end, sends, reply });
     failed.move();
     return { committed: published };
   }
