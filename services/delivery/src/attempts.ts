@@ -67,9 +67,9 @@ export interface Attempts {
 }
 
 const RETRY_DELAY_MS = 1_000;
-/** A success is stored anew after this time: another process may have stored a failure since. */
+/** A success is stored again after this time: another process may have stored a failure since. */
 const SUCCESS_STORED_MS = 3_600_000;
-/** A claimed delivery for which there is no memory. */
+/** Maximum delay of a claimed delivery for which there is no memory. */
 const MAX_POSTPONED_MS = 2_000;
 
 export function createAttempts(deps: AttemptsDeps): Attempts {
@@ -168,11 +168,14 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
     try {
       if (!webhook) {
         const write = (fields: Partial<DeliveryRow>) => finish(delivery, fields);
-        return await deps.sender(row, startedAt, write, { ended, assertHeld: delivery.assertHeld });
+        return await deps.sender(row, startedAt, write, {
+          ended: ended.signal,
+          assertHeld: delivery.assertHeld,
+        });
       }
       const body = bodyOf(row, webhook);
       const headers = headersOf(row, deps.keys(webhook, startedAt), startedAt, body);
-      const reply = await deps.post({ owner: row.owner_id, url: webhook.url, headers, body }, ended);
+      const reply = await deps.post({ owner: row.owner_id, url: webhook.url, headers, body }, ended.signal);
       stopTimeout();
       const { verdict, fields } = outcomeOf(row, reply, startedAt, clock.now(), randomInt(1e6) / 1e6);
       report(row, reply, verdict);

@@ -2,6 +2,7 @@ import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
 import { createSleeper } from '@wellspring/core/sleeper';
 import { DELIVERIES_DUE, type PubSub } from '@wellspring/pubsub/port';
+import type { Deps } from '@wellspring/runtime/deps';
 import { findEmitter } from '@wellspring/store/collections/emitters';
 import {
   type DeliveryRow,
@@ -22,8 +23,7 @@ export interface ClaimDeps {
   log: Log;
   permits: Permits;
   attempts: Attempts;
-  /** No other process uses the store: existing leases belong to a process that has ended. */
-  singleProcess: boolean;
+  config: Pick<Deps['config'], 'mode'>;
 }
 
 const MAX_CLAIMS = 8;
@@ -55,7 +55,8 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
   const rows = store.collection(deliveries);
   const startedAt = clock.now();
   const claiming = new Set<Promise<void>>();
-  let takenOver = !deps.singleProcess;
+  /** Embedded: existing leases belong to a process that has ended. */
+  let takenOver = deps.config.mode === 'distributed';
   const sleeper = createSleeper(clock);
   /** Rows due before were scanned. */
   let scannedUpTo = 0;

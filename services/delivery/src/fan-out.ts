@@ -228,7 +228,7 @@ function* deliveriesOf(
 ): Generator<NewDelivery> {
   for (const message of messages) {
     const redelivered = message.redelivered === true;
-    // Those are not repeated even if the message is not known to be.
+    // Requests are never repeated: their rows are looked up even if the message is not flagged as redelivered.
     for (const send of message.sends ?? []) yield { row: sendRow(message, send, now), redelivered: true };
     for (const { event, to } of eventsOf([message], found)) {
       for (const webhook of to.webhooks) yield { row: rowOf(message, event, webhook, now), redelivered };

@@ -99,7 +99,10 @@ test.each([
       const received = message();
       const ended = new AbortController();
       const timeoutMs = 1_000;
-      const reply = createPost(egress, timeoutMs)({ owner: 'u_1', url, headers: {}, body: '1' }, ended);
+      const reply = createPost(egress, timeoutMs)(
+        { owner: 'u_1', url, headers: {}, body: '1' },
+        ended.signal,
+      );
       await received;
       Atomics.store(waiting, 0, 1);
       Atomics.notify(waiting, 0);

@@ -13,8 +13,8 @@ export interface Request {
   body: string | Uint8Array | null;
 }
 
-/** Sends one request. Never rejects: an error is part of the reply. @param ended ends it; its reason is the error */
-export type Post = (request: Request, ended?: AbortController) => Promise<Reply>;
+/** Sends one request. Never rejects: an error is part of the reply. @param ended aborts it; its reason is the error */
+export type Post = (request: Request, ended?: AbortSignal) => Promise<Reply>;
 
 /** A longer response body is not read to its end, which closes the connection. */
 const MAX_READ_BYTES = 64 * 1024;
@@ -26,7 +26,7 @@ const MAX_LOGGED_HEADER_BYTES = 4 * 1024;
 export function createPost({ agent, forOwner }: Pick<Egress, 'agent' | 'forOwner'>, timeoutMs: number): Post {
   return async ({ method = 'POST', owner, url, headers, body }, ended) => {
     const startedAt = performance.now();
-    const limit = startTimeLimit(timeoutMs, ended?.signal);
+    const limit = startTimeLimit(timeoutMs, ended);
     let informational = 0;
     const onInfo = () => {
       informational += 1;

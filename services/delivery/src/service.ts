@@ -82,12 +82,7 @@ export function createDeliveryService(deps: DeliveryDeps & DeliveryOptions): Ser
     wake: (dueAt) => claims.wake(dueAt),
   });
   const delayed = createDelayedEvents(deps);
-  const claims = createClaimLoop({
-    ...deps,
-    permits,
-    attempts,
-    singleProcess: deps.config.mode === 'embedded',
-  });
+  const claims = createClaimLoop({ ...deps, permits, attempts });
   return {
     name: 'delivery',
     workers: [

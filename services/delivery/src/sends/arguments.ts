@@ -10,8 +10,8 @@ export type SendOne = (request: Record<string, unknown>, context: SendContext) =
 
 /** Of an attempt. */
 export interface SendLimits {
-  /** Ends the request; its reason is the error. */
-  ended: AbortController;
+  /** Aborts the request; its reason is the error. */
+  ended: AbortSignal;
   /** Throws Unavailable when another process may make the request: called after each wait before it. */
   assertHeld: () => void;
 }
@@ -29,10 +29,10 @@ export interface SendContext extends SendLimits {
 
 /** Does the work of a request within a time. @throws SendError which begins with `failed` and ends with the reason */
 export async function sendWithin(
-  { timeoutMs, ended, failed }: { timeoutMs: number; ended: AbortController; failed: string },
+  { timeoutMs, ended, failed }: { timeoutMs: number; ended: AbortSignal; failed: string },
   work: (signal: AbortSignal) => Promise<unknown>,
 ): Promise<void> {
-  const { signal, clear } = startTimeLimit(timeoutMs, ended.signal);
+  const { signal, clear } = startTimeLimit(timeoutMs, ended);
   try {
     await work(signal);
   } catch (error) {

@@ -50,7 +50,7 @@ const RATES: Partial<Record<Send['kind'], number>> = { email: 1, s3: 20 };
 /** Spreads requests beyond the rate. */
 const SPREAD_MS = 10_000;
 
-const OVER = { due_at: null, payload: '' };
+const DONE = { due_at: null, payload: '' };
 
 export function createSender(
   { queue, buckets, log }: Pick<Deps, 'queue' | 'buckets' | 'log'>,
@@ -96,7 +96,7 @@ export function createSender(
       const attempts = row.attempts + 1;
       const failure = await make(row, job, limits);
       if (!failure) {
-        await write({ ...OVER, status: 'delivered', attempts });
+        await write({ ...DONE, status: 'delivered', attempts });
         return;
       }
       job = failureOf(row, job, failure, now);
@@ -104,7 +104,7 @@ export function createSender(
       if (!(await write({ attempts, due_at, payload: JSON.stringify(job) }))) return;
     }
     await queue.publish('runs', { key: job.source_id, payload: JSON.stringify(job) });
-    await write({ ...OVER, status: 'failed' });
+    await write({ ...DONE, status: 'failed' });
   };
 }
 
