@@ -16,13 +16,15 @@ export type OwnerDeps = Pick<Deps, 'store' | 'clock' | 'pubsub' | 'queue' | 'cal
 /** Resources deleted at a time: each deletion waits for several writes. */
 const MAX_DELETIONS = 8;
 
-/** Waits for the deletions beside one that failed: none goes on after the answer. */
+/** Removes a few at a time. Waits for the others after one has failed: none goes on after the answer. */
 async function forEach<T>(rows: readonly T[], remove: (row: T) => Promise<void>): Promise<void> {
-  for (let at = 0; at < rows.length; at += MAX_DELETIONS) {
-    const ended = await Promise.allSettled(rows.slice(at, at + MAX_DELETIONS).map(remove));
-    const failed = ended.find(({ status }) => status === 'rejected');
-    if (failed) throw (failed as PromiseRejectedResult).reason;
-  }
+  const left = rows.values();
+  const removeNext = async () => {
+    for (const row of left) await remove(row);
+  };
+  const ended = await Promise.allSettled(Array.from({ length: MAX_DELETIONS }, removeNext));
+  const failed = ended.find(({ status }) => status === 'rejected');
+  if (failed) throw (failed as PromiseRejectedResult).reason;
 }
 
 /**
