@@ -33,7 +33,7 @@ const READS = 4;
 
 const RETRY_AFTER_SECONDS = 1;
 
-/** Of storing the end of a call, until its key is forgotten. */
+/** Backoff of the write that stores the end of a call, until its key is forgotten. */
 const RETRY: Backoff = { baseMs: 1_000, maxMs: 30_000, jitterMs: 500 };
 /** Ends that are not stored by then are given up when the process stops. */
 const CLOSE_TIMEOUT_MS = 5_000;
