@@ -1,12 +1,11 @@
 import { HOOK_DEADLINE_MS } from '@wellspring/contract/calls';
 import { newSecret } from '@wellspring/core/ids';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
-import { type SourceRow, sources } from '@wellspring/store/collections/sources';
+import { sources } from '@wellspring/store/collections/sources';
 import type { SourcesContext } from './context.ts';
 import { dropUnusedDeployments } from './deployment.ts';
 import { runHook } from './hooks.ts';
-
-const RECOVERY_INTERVAL_MS = 60_000;
+import { recoveryWorker } from './recovery-worker.ts';
 
 interface Undoing {
   /** Id of the transition; another one is left alone. */
@@ -46,44 +45,21 @@ export async function undo(context: SourcesContext, sourceId: string, undoing: U
 
 /** Finishes transitions interrupted by a crash: undoes creations, reverts updates, completes deletions. */
 export function recoverTransitionsWorker(context: SourcesContext): BackgroundWorker {
-  const { deps, removeEmitter, oneAtATime } = context;
+  const { deps, removeEmitter } = context;
   const rows = deps.store.collection(sources);
-
-  /** No other process is working on it. */
-  const isAbandoned = ({ transition }: SourceRow) =>
-    // A single process would know its own transitions.
-    deps.config.mode === 'embedded' || deps.clock.now() >= (transition?.until ?? 0);
-
-  async function recover(id: string): Promise<void> {
-    // Reread: another process may have finished it meanwhile.
-    const source = await rows.get(id);
-    if (!source || source.status === 'live' || !isAbandoned(source)) return;
-    deps.log.info({ source_id: id, status: source.status }, 'source.transition_recovered');
-    // How far it came is unknown.
-    if (source.status === 'updating')
-      await undo(context, id, { attempt: source.transition?.id, isDeactivated: true });
-    // A creation that has ended since the row was read stays.
-    else if (
-      source.status === 'deleting' ||
-      (await rows.patch(id, { status: 'deleting' }, { status: 'deploying' }))
-    )
-      await removeEmitter(id);
-  }
-
-  return {
+  return recoveryWorker(context, {
     name: 'sources.recover-transitions',
-    async run(signal) {
-      while (!signal.aborted) {
-        const found = await rows.list({ where: { status: { in: ['deploying', 'updating', 'deleting'] } } });
-        for (const source of found) {
-          if (signal.aborted) return;
-          if (oneAtATime.busy(source.id) || !isAbandoned(source)) continue;
-          await oneAtATime(source.id, () => recover(source.id)).catch((error: unknown) =>
-            deps.log.error({ source_id: source.id, error: String(error) }, 'source.recovery_failed'),
-          );
-        }
-        await deps.clock.sleep(RECOVERY_INTERVAL_MS, signal);
-      }
+    kind: 'source',
+    collection: sources,
+    async recover({ id, status, transition }) {
+      // How far it came is unknown.
+      if (status === 'updating') await undo(context, id, { attempt: transition?.id, isDeactivated: true });
+      // A creation that has ended since the row was read stays.
+      else if (
+        status === 'deleting' ||
+        (await rows.patch(id, { status: 'deleting' }, { status: 'deploying' }))
+      )
+        await removeEmitter(id);
     },
-  };
+  });
 }

@@ -1,0 +1,59 @@
+import type { BackgroundWorker } from '@wellspring/runtime/service';
+import type { CollectionDefinition, Row, Where } from '@wellspring/store/port';
+import type { SourcesContext } from './context.ts';
+
+const RECOVERY_INTERVAL_MS = 60_000;
+
+/** Of a source or workflow. */
+interface Changing extends Row {
+  status: 'deploying' | 'updating' | 'live' | 'deleting';
+  transition: { until: number } | null;
+}
+
+interface Recovery<T extends Changing> {
+  /** Of the worker. */
+  name: string;
+  /** Of the rows, in log records. */
+  kind: 'source' | 'workflow';
+  collection: CollectionDefinition<T>;
+  /** Completes or undoes what a crash has interrupted. */
+  recover(row: T): Promise<void>;
+}
+
+/** Looks for rows whose creation, update or deletion was interrupted by a crash. */
+export function recoveryWorker<T extends Changing>(
+  { deps: { store, clock, log, config }, oneAtATime }: Pick<SourcesContext, 'deps' | 'oneAtATime'>,
+  { name, kind, collection, recover }: Recovery<T>,
+): BackgroundWorker {
+  const rows = store.collection(collection);
+  const where = { status: { in: ['deploying', 'updating', 'deleting'] } } as Where<T>;
+
+  /** No other process is working on it. */
+  const isAbandoned = ({ transition }: T) =>
+    // A single process would know its own transitions.
+    config.mode === 'embedded' || clock.now() >= (transition?.until ?? 0);
+
+  async function recoverOne(id: string): Promise<void> {
+    // Reread: another process may have finished it meanwhile.
+    const row = await rows.get(id);
+    if (!row || row.status === 'live' || !isAbandoned(row)) return;
+    log.info({ [`${kind}_id`]: id, status: row.status }, `${kind}.transition_recovered`);
+    await recover(row);
+  }
+
+  return {
+    name,
+    async run(signal) {
+      while (!signal.aborted) {
+        for (const row of await rows.list({ where })) {
+          if (signal.aborted) return;
+          if (oneAtATime.busy(row.id) || !isAbandoned(row)) continue;
+          await oneAtATime(row.id, () => recoverOne(row.id)).catch((error: unknown) =>
+            log.error({ [`${kind}_id`]: row.id, error: String(error) }, `${kind}.recovery_failed`),
+          );
+        }
+        await clock.sleep(RECOVERY_INTERVAL_MS, signal);
+      }
+    },
+  };
+}
