@@ -7,6 +7,7 @@ import { runningRuns } from './collections/running-runs.ts';
 import { usage } from './collections/users.ts';
 import { deliveries } from './collections/webhooks.ts';
 import type { Collection, CollectionDefinition, Row, Store, Where } from './port.ts';
+import { removeAll } from './remove-all.ts';
 import { pruneBundles, pruneUnpublished } from './unused-code.ts';
 
 const HOUR_MS = 3_600_000;
@@ -65,7 +66,7 @@ export async function prune(store: Store, retention: Retention): Promise<Pruned>
     bundles: 0,
   };
   const remove = <T extends Row>(rows: CollectionDefinition<T>, where: Where<T>) =>
-    removeAll(store.collection(rows), where, signal);
+    removeAll(store.collection(rows), where, { signal, batch: BATCH_SIZE });
   const steps: Record<keyof Pruned, () => Promise<number>> = {
     events: () => pruneEvents(store, retention),
     logs: () => pruneLogs(store, retention),
@@ -96,19 +97,6 @@ export async function prune(store: Store, retention: Retention): Promise<Pruned>
 
 /** Sorts after all ids `<prefix>/<sort key>`, and before those of `<prefix>/jobs`. */
 const pastAll = (prefix: string) => (prefix === '' ? '' : `${prefix}/:`);
-
-async function removeAll<T extends Row>(
-  rows: Collection<T>,
-  where: Where<T>,
-  signal?: AbortSignal,
-): Promise<number> {
-  let total = 0;
-  for (;;) {
-    const removed = signal?.aborted ? 0 : await rows.removeWhere(where, BATCH_SIZE);
-    total += removed;
-    if (removed < BATCH_SIZE) return total;
-  }
-}
 
 /** Removes the oldest matching rows until `keep` are left. */
 async function removeBeyond<T extends Row & { sort_key: string }>(
@@ -159,7 +147,7 @@ async function pruneEvents(store: Store, { now, retainEvents, retainDays, signal
   const tooOld = { lt: eventSortKey({ ms: now - retainDays * DAY_MS, n: 0 }) };
   async function pruneStream({ partition, stream }: EventRow) {
     if (stream === '$in') return 0;
-    const old = await removeAll(rows, { partition, sort_key: tooOld }, signal);
+    const old = await removeAll(rows, { partition, sort_key: tooOld }, { signal, batch: BATCH_SIZE });
     return old + (await removeBeyond(rows, { partition }, retainEvents, signal));
   }
   return pruneEach(rows, ({ partition }) => partition, pruneStream, signal);
@@ -175,7 +163,7 @@ async function pruneLogs(store: Store, { now, retainEvents, retainDays, signal }
     if (edge === undefined) return 0;
     const older: Where<LogRow> = { emitter_id, sort_key: { lt: edge } };
     const old = { emitter_id, sort_key: { lt: [edge, tooOld].sort()[0]! } };
-    const removed = await removeAll(rows, old, signal);
+    const removed = await removeAll(rows, old, { signal, batch: BATCH_SIZE });
     const kept = await rows.count({ emitter_id, sort_key: { gte: edge } });
     return removed + (await removeBeyond(rows, older, Math.max(0, retainEvents - kept), signal));
   }

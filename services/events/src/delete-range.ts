@@ -2,8 +2,10 @@ import { eventSortKey, parseSortKey } from '@wellspring/core/event-id';
 import { delayed } from '@wellspring/store/collections/delayed';
 import { channelWhere, events, type LogRow, logs, marksOf } from '@wellspring/store/collections/events';
 import type { Store } from '@wellspring/store/port';
+import { removeAll } from '@wellspring/store/remove-all';
 import { channelOf } from './channel.ts';
 
+/** Rows of logs that are read at a time. */
 const BATCH_SIZE = 500;
 
 /** Sort keys, both inclusive. */
@@ -32,10 +34,10 @@ export async function deleteRange(
         ? { partition: `${emitterId}/${eventName}` }
         : channelWhere(emitterId, 'events', eventName);
   const sort_key = { gte: range.start, lte: range.end };
-  while ((await store.collection(events).removeWhere({ ...where, sort_key }, BATCH_SIZE)) === BATCH_SIZE);
+  await removeAll(store.collection(events), { ...where, sort_key });
   if (eventName !== '$in') return;
   const [gte, lte] = [range.start, range.end].map((key) => `${emitterId}/$in/${key}`) as [string, string];
-  while ((await store.collection(delayed).removeWhere({ id: { gte, lte } }, BATCH_SIZE)) === BATCH_SIZE);
+  await removeAll(store.collection(delayed), { id: { gte, lte } });
 }
 
 /** The logs of a run without the range: up to two rows. */

@@ -1,4 +1,5 @@
 import type { Store } from '../port.ts';
+import { removeAll } from '../remove-all.ts';
 import { delayed } from './delayed.ts';
 import { events, logs, marksOf } from './events.ts';
 import { outbox } from './outbox.ts';
@@ -6,9 +7,6 @@ import { runningRuns } from './running-runs.ts';
 import { deployments, endpoints, sources, timers } from './sources.ts';
 import { states } from './states.ts';
 import { autoSubscriptions, subscriptions } from './subscriptions.ts';
-
-/** Rows per removal, so that a source with many events blocks no other work. */
-const BATCH_SIZE = 500;
 
 /** Owner of what is being deleted: hides it, and frees the slug of a source. */
 export const DELETED_OWNER = 'deleted';
@@ -56,16 +54,11 @@ export async function removeSubscriptionsOf(store: Store, emitterId: string): Pr
 
 /** Removes the events, delayed ones too, logs and state of an emitter. */
 export async function removeEmitterRows(store: Store, emitterId: string): Promise<void> {
-  for (const stream of ['events', '$errors', '$in', '$sse']) {
-    while (
-      (await store.collection(events).removeWhere({ partition: `${emitterId}/${stream}` }, BATCH_SIZE)) ===
-      BATCH_SIZE
-    );
-  }
-  for (const emitter_id of [emitterId, marksOf(emitterId)]) {
-    while ((await store.collection(logs).removeWhere({ emitter_id }, BATCH_SIZE)) === BATCH_SIZE);
-  }
-  while ((await store.collection(delayed).removeWhere({ emitter_id: emitterId }, BATCH_SIZE)) === BATCH_SIZE);
+  for (const stream of ['events', '$errors', '$in', '$sse'])
+    await removeAll(store.collection(events), { partition: `${emitterId}/${stream}` });
+  for (const emitter_id of [emitterId, marksOf(emitterId)])
+    await removeAll(store.collection(logs), { emitter_id });
+  await removeAll(store.collection(delayed), { emitter_id: emitterId });
   await store.collection(outbox).removeWhere({ emitter_id: emitterId });
   await store.collection(runningRuns).removeWhere({ emitter_id: emitterId });
   await store.collection(states).remove(emitterId);

@@ -1,8 +1,7 @@
 import type { Store } from '../port.ts';
+import { removeAll } from '../remove-all.ts';
 import { autoSubscriptions, subscriptions } from './subscriptions.ts';
 import { deliveries, webhooks } from './webhooks.ts';
-
-const BATCH_SIZE = 500;
 
 /**
  * Deletes a webhook with its deliveries and subscriptions. The first write stops deliveries to it; its row is removed
@@ -12,8 +11,7 @@ const BATCH_SIZE = 500;
  */
 export async function deleteWebhookRows(store: Store, webhookId: string): Promise<boolean> {
   if (!(await store.collection(webhooks).patch(webhookId, { active: false }))) return false;
-  const rows = store.collection(deliveries);
-  while ((await rows.removeWhere({ webhook_id: webhookId }, BATCH_SIZE)) === BATCH_SIZE);
+  await removeAll(store.collection(deliveries), { webhook_id: webhookId });
   await Promise.all([
     store.collection(subscriptions).removeWhere({ listener_id: webhookId }),
     store.collection(autoSubscriptions).removeWhere({ listener_id: webhookId }),
