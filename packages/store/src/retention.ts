@@ -4,7 +4,7 @@ import { leastIdAt } from '@wellspring/core/ids';
 import { type EventRow, events, type LogRow, logs } from './collections/events.ts';
 import { IDEMPOTENCY_MS, idempotencyKeys } from './collections/idempotency.ts';
 import { runningRuns } from './collections/running-runs.ts';
-import { usage } from './collections/users.ts';
+import { usage, usageDay } from './collections/users.ts';
 import { deliveries } from './collections/webhooks.ts';
 import type { Collection, CollectionDefinition, Row, Store, Where } from './port.ts';
 import { removeAll } from './remove-all.ts';
@@ -35,39 +35,19 @@ export interface Retention {
   signal?: AbortSignal;
 }
 
-export interface Pruned {
-  events: number;
-  logs: number;
-  deliveries: number;
-  idempotency_keys: number;
-  running_runs: number;
-  usage: number;
-  components: number;
-  bundles: number;
-}
-
 /**
  * Removes old rows: events and logs beyond `retainEvents` and `retainDays`, except the newest hundred log records and
  * delayed events; deliveries beyond `retainDeliveryDays` that are not due any more; idempotency keys after 24 hours;
  * usage after 90 days; unused components and bundles. Never the outbox. Idempotent, in small writes. A failed step does not
  * prevent the others.
+ * @returns the numbers of removed rows
  * @throws AggregateError with the errors of the steps that failed
  */
-export async function prune(store: Store, retention: Retention): Promise<Pruned> {
+export async function prune(store: Store, retention: Retention) {
   const { now, signal } = retention;
-  const pruned: Pruned = {
-    events: 0,
-    logs: 0,
-    deliveries: 0,
-    idempotency_keys: 0,
-    running_runs: 0,
-    usage: 0,
-    components: 0,
-    bundles: 0,
-  };
   const remove = <T extends Row>(rows: CollectionDefinition<T>, where: Where<T>) =>
     removeAll(store.collection(rows), where, { signal, batch: BATCH_SIZE });
-  const steps: Record<keyof Pruned, () => Promise<number>> = {
+  const steps = {
     events: () => pruneEvents(store, retention),
     logs: () => pruneLogs(store, retention),
     deliveries: () =>
@@ -77,13 +57,13 @@ export async function prune(store: Store, retention: Retention): Promise<Pruned>
       }),
     idempotency_keys: () => remove(idempotencyKeys, { created_at_ms: { lt: now - IDEMPOTENCY_MS } }),
     running_runs: () => remove(runningRuns, { started_at_ms: { lt: now - RUNNING_RUN_HOURS * HOUR_MS } }),
-    usage: () =>
-      remove(usage, { day: { lt: new Date(now - USAGE_DAYS * DAY_MS).toISOString().slice(0, 10) } }),
+    usage: () => remove(usage, { day: { lt: usageDay(now - USAGE_DAYS * DAY_MS) } }),
     components: () => pruneUnpublished(store, signal),
     bundles: () => pruneBundles(store, now, signal),
   };
+  const pruned: Record<string, number> = {};
   const errors: unknown[] = [];
-  for (const [name, step] of Object.entries(steps) as [keyof Pruned, () => Promise<number>][]) {
+  for (const [name, step] of Object.entries(steps)) {
     try {
       pruned[name] = await step();
     } catch (error) {
@@ -92,7 +72,7 @@ export async function prune(store: Store, retention: Retention): Promise<Pruned>
   }
   if (errors.length > 0)
     throw new AggregateError(errors, `Retention failed: ${errors.map(String).join('; ')}`);
-  return pruned;
+  return pruned as Record<keyof typeof steps, number>;
 }
 
 /** Sorts after all ids `<prefix>/<sort key>`, and before those of `<prefix>/jobs`. */
