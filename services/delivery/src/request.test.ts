@@ -30,7 +30,7 @@ describe('the headers of an attempt', () => {
     const now = systemClock.now();
     fc.assert(
       fc.property(fc.json({ stringUnit: 'binary' }), (payload) => {
-        const headers = headersOf(deliveryRow({ payload }), [secretKey(secret), secretKey(old)], now);
+        const headers = headersOf(deliveryRow(), [secretKey(secret), secretKey(old)], now, payload);
         for (const one of [secret, old]) new Webhook(one).verify(payload, headers);
         expect(() => new Webhook(other).verify(payload, headers)).toThrow();
         expect(() => new Webhook(secret).verify(`${payload} `, headers)).toThrow();
@@ -50,7 +50,7 @@ describe('the headers of an attempt', () => {
   test('every event name is sent as percent-encoded UTF-8', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (name) => {
-        const header = headersOf(deliveryRow({ event_name: name }), [], 0)['x-wellspring-event-name']!;
+        const header = headersOf(deliveryRow({ event_name: name }), [], 0, '')['x-wellspring-event-name']!;
         expect(header).toMatch(/^(?:[!-$&-~]|%[0-9A-F]{2})*$/);
         expect(decodeURIComponent(header)).toBe(name.toWellFormed());
       }),
@@ -59,7 +59,7 @@ describe('the headers of an attempt', () => {
 
   test('include id, attempt and hops; a test delivery has no emitter and no event', () => {
     expect(
-      headersOf(deliveryRow({ id: 'dlv_0000000000', attempts: 3, hop: 2 }), [], 1_700_000_000_999),
+      headersOf(deliveryRow({ id: 'dlv_0000000000', attempts: 3, hop: 2 }), [], 1_700_000_000_999, ''),
     ).toMatchObject({
       'webhook-id': expect.stringMatching(/^msg_[0-9a-f]{32}$/),
       'webhook-timestamp': '1700000000',
@@ -68,7 +68,7 @@ describe('the headers of an attempt', () => {
       'x-wellspring-delivery-attempt': '4',
       'x-wellspring-hop-count': '2',
     });
-    const bare = headersOf(deliveryRow({ emitter_id: null, event_id: null }), [], 0);
+    const bare = headersOf(deliveryRow({ emitter_id: null, event_id: null }), [], 0, '');
     expect(Object.keys(bare)).not.toEqual(expect.arrayContaining(['x-wellspring-event-id']));
     expect(Object.keys(bare)).not.toEqual(expect.arrayContaining(['x-wellspring-emitter-id']));
   });

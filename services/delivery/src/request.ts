@@ -43,7 +43,7 @@ export function headersOf(
   row: DeliveryRow,
   keys: readonly Buffer[],
   now: number,
-  body = row.payload,
+  body: string,
 ): Record<string, string> {
   const id = webhookIdOf(row);
   const timestamp = Math.floor(now / 1000);

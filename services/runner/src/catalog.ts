@@ -4,7 +4,7 @@ import { endpointUrl } from '@wellspring/contract/endpoint-url';
 import { createFairPermits, withPermit } from '@wellspring/core/fair-permits';
 import { createLru } from '@wellspring/core/lru';
 import { parsedBytes } from '@wellspring/core/parsed-size';
-import { type Accounts, createAccounts } from '@wellspring/runtime/accounts';
+import { createAccounts } from '@wellspring/runtime/accounts';
 import type { Deps } from '@wellspring/runtime/deps';
 import { openValues, secretTexts } from '@wellspring/runtime/secret-values';
 import type { AccountRow } from '@wellspring/store/collections/accounts';
@@ -116,8 +116,8 @@ function workflowOf(
 export function createCatalog(
   { store, seal, config, clock }: Pick<Deps, 'store' | 'seal' | 'config' | 'clock'>,
   costs: Pick<OwnerCosts, 'charge'>,
-  accounts: Pick<Accounts, 'find' | 'open'> = createAccounts({ store, seal }),
 ): Catalog {
+  const accounts = createAccounts({ store, seal });
   const deploymentRows = store.collection(deployments);
   const endpointRows = store.collection(endpoints);
   const workflowDeploymentRows = store.collection(workflowDeployments);

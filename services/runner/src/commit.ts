@@ -72,7 +72,6 @@ export interface Prepared extends Pick<Part, 'events' | 'emitted' | 'bytes'> {
   logs: NonNullable<Part['logs']>;
   /** Events that wait on `$in`; among `events`, too. */
   delayed: Omit<DelayedEvent, 'trace_id'>[];
-  counts: { emitted: number; deduped: number };
 }
 
 /** Total size of the `$errors` records of a run that include the trigger event. */
@@ -129,7 +128,6 @@ export function prepareCommit(input: CommitInput): Prepared {
     failureBytes += payload.length;
     return errorRow(run, allocate('$errors', 1), now, payload);
   });
-  const counts = { emitted: all.length, deduped };
   records.push({
     ts: now,
     k: 'end',
@@ -137,7 +135,8 @@ export function prepareCommit(input: CommitInput): Prepared {
     execution_id: run.run_id,
     ...(input.end.state && { state: input.end.state, compute_ms: rounded(input.end.cpuMs) }),
     duration_ms: rounded(input.end.durationMs),
-    ...counts,
+    emitted: all.length,
+    deduped,
   });
   const logs = { ...logRow(run, records, allocate('$logs', records.length), now), ended: true as const };
   const isLogged = input.logsWanted && !input.handlesRecords;
@@ -183,7 +182,6 @@ export function prepareCommit(input: CommitInput): Prepared {
     emitted: input.reply ? withReply(emitted(), input.reply) : emitted(),
     bytes: sizeOf(kept) + failureBytes + (isLogged ? sizeOfLogs(records) : 0),
     delayed,
-    counts,
   };
 }
 
