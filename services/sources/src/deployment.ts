@@ -20,8 +20,6 @@ const identifierOf = (input: Identifiers) => IDENTIFIERS.find((name) => input[na
 
 export const namesComponent = (input: Identifiers): boolean => identifierOf(input) !== undefined;
 
-export type DeployDeps = Pick<Deps, 'store' | 'call' | 'seal' | 'config' | 'clock'>;
-
 /** The owners whose components a caller may use by id. */
 export const readersFor = (principal: Principal, ownerId: string): string[] =>
   principal.kind === 'user' ? [principal.user_id, ...principal.org_ids] : [ownerId];
@@ -32,7 +30,7 @@ export const readersFor = (principal: Principal, ownerId: string): string[] =>
  * @throws Problem 400, 404
  */
 export async function resolveComponent(
-  { call, store }: Pick<DeployDeps, 'call' | 'store'>,
+  { call, store }: Pick<Deps, 'call' | 'store'>,
   reader_ids: string[],
   ownerId: string,
   identifiers: Identifiers,
@@ -70,7 +68,7 @@ export async function resolveComponent(
  * @throws Problem 400 that names the prop, or with the message of additionalProps
  */
 export async function newDeployment(
-  { seal, clock }: Pick<DeployDeps, 'seal' | 'clock'>,
+  { seal, clock }: Pick<Deps, 'seal' | 'clock'>,
   configurator: Pick<Configurator, 'deploy'>,
   { sourceId, component, ...configuration }: NewDeployment,
 ): Promise<DeploymentRow> {
