@@ -6,6 +6,7 @@ import type { Hold } from '@wellspring/core/byte-budget';
 import { createFairPermits, withPermit } from '@wellspring/core/fair-permits';
 import { newSecret } from '@wellspring/core/ids';
 import { conflict, invalidParameter, tooManyRequests, unavailable } from '@wellspring/core/problem';
+import { createSleeper } from '@wellspring/core/sleeper';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { withTimeout } from '@wellspring/core/with-timeout';
 import { onceClosed } from '@wellspring/http/once-closed';
@@ -176,14 +177,13 @@ export function createIdempotency({
     if (waiting.values().reduce((sum, count) => sum + count, 0) >= MAX_WAITING)
       throw new Unavailable('Too many calls wait for the first one with their key.');
     waiting.set(userId, ofUser + 1);
-    let over = new AbortController();
-    const unsubscribe = pubsub.subscribe(answeredTopic(id), () => over.abort());
+    const sleeper = createSleeper(clock);
+    const unsubscribe = pubsub.subscribe(answeredTopic(id), sleeper.wake);
     try {
       for (;;) {
-        over = new AbortController();
         const found = await look();
         if (found !== undefined || left.aborted) return found;
-        await clock.sleep(POLL_INTERVAL_MS, AbortSignal.any([left, over.signal]));
+        await sleeper.sleep(POLL_INTERVAL_MS, left);
       }
     } finally {
       unsubscribe();
