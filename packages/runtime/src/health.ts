@@ -1,5 +1,6 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { withTimeout } from '@wellspring/core/with-timeout';
+import { pathOf } from '@wellspring/http/path-of';
 import type { Deps } from './deps.ts';
 import type { Exposition } from './metrics.ts';
 
@@ -41,7 +42,7 @@ export function createHealthListener(
   }
 
   return (req, res) => {
-    const path = (req.url ?? '/').split('?', 1)[0];
+    const path = pathOf(req);
     const isMetrics = path === '/metrics' && exposition !== undefined;
     if (path !== '/health' && path !== '/ready' && !isMetrics) return false;
     req.resume();
@@ -78,7 +79,7 @@ export function dependencyMetrics(deps: HealthDeps & Pick<Deps, 'metrics'>): voi
 /** Answers while the process starts: alive, not ready. */
 export const starting: RequestListener = (req, res) => {
   req.resume();
-  const alive = req.url?.split('?', 1)[0] === '/health';
+  const alive = pathOf(req) === '/health';
   const body = alive ? '{"status":"ok"}' : '{"status":"starting"}';
   send(res, alive ? 200 : 503, 'application/json', body, alive ? {} : { 'retry-after': '1' });
 };

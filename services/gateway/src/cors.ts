@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { pathOf } from '@wellspring/http/path-of';
 import cors from 'cors';
 
 const API = /^\/(?:v1|sources|workflows)(?:\/|$)/;
@@ -26,7 +27,7 @@ export function createCors(
     maxAge: MAX_AGE_SECONDS,
   });
   return (req, res) => {
-    if (!API.test((req.url ?? '/').split('?', 1)[0]!)) return false;
+    if (!API.test(pathOf(req))) return false;
     let answered = true;
     // It calls back at once unless it has answered a preflight.
     handle(req as never, res, () => {

@@ -7,6 +7,7 @@ import { pipeline } from 'node:stream/promises';
 import { getOpenApi, operatorGetOpenApi } from '@wellspring/contract/endpoints/documents';
 import { openApiDocument } from '@wellspring/contract/openapi';
 import { type Route, route } from '@wellspring/http/bind';
+import { pathOf } from '@wellspring/http/path-of';
 
 const ASSETS: Record<string, string> = {
   'swagger-ui.css': 'text/css',
@@ -90,7 +91,7 @@ export function createDocsPage(): (req: IncomingMessage, res: ServerResponse) =>
   }
 
   return (req, res) => {
-    const path = (req.url ?? '/').split('?', 1)[0]!;
+    const path = pathOf(req);
     const isPage = path === '/docs' || path.startsWith('/docs/') || (path === '/' && wantsHtml(req));
     if (!isPage || (req.method !== 'GET' && req.method !== 'HEAD')) return false;
     serve(path, res).catch(() => (res.headersSent ? res.destroy() : res.writeHead(500).end()));

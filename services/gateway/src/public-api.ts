@@ -7,6 +7,7 @@ import { createFairPermits } from '@wellspring/core/fair-permits';
 import { newId } from '@wellspring/core/ids';
 import { methodNotAllowed, notFound, unavailable } from '@wellspring/core/problem';
 import { onceClosed } from '@wellspring/http/once-closed';
+import { pathOf } from '@wellspring/http/path-of';
 import { PRINCIPAL_HEADER, signPrincipal } from '@wellspring/http/principal';
 import { sendProblem } from '@wellspring/http/problem-response';
 import { readBody } from '@wellspring/http/read-body';
@@ -54,8 +55,6 @@ const UNVERSIONED = /^\/(sources|workflows)\/[^/]+\/sse\/?$/;
 
 /** Of the channels `$errors` and `$logs` in a path. */
 const ENCODED_DOLLAR = /(?<=^[^?]*\/)%24(?=(?:errors|logs)\/)/;
-
-const pathOf = (req: IncomingMessage) => (req.url ?? '/').split('?', 1)[0]!;
 
 /** Removes internal headers that a client has sent, and replaces its request id by a new one. @returns that id */
 function resetHeaders(req: IncomingMessage, res: ServerResponse): string {
