@@ -1,4 +1,5 @@
 import type { SQLInputValue } from '@wellspring/sqlite/database';
+import { checkIndexed } from '../check-indexed.ts';
 import type { CollectionDefinition, Row, Where } from '../port.ts';
 import { columnValue, placeholderOf } from './row.ts';
 import { columnOf, keyOf } from './schema.ts';
@@ -89,9 +90,4 @@ export function orderColumn<T extends Row>(
   if (!keyOf(definition)?.includes(field as never)) return columnOf(field);
   firstOf(definition, where, field);
   return 'id';
-}
-
-function checkIndexed<T extends Row>(definition: CollectionDefinition<T>, field: string): void {
-  const isIndexed = definition.indexes.some(({ fields }) => (fields as readonly string[]).includes(field));
-  if (field !== 'id' && !isIndexed) throw new Error(`${definition.name}.${field} has no index`);
 }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Db, Document, Collection as Stored } from '@wellspring/mongodb/client';
 import { duplicatesOf, type Refusal, translateErrors } from '@wellspring/mongodb/errors';
+import { checkIndexed } from '../check-indexed.ts';
 import {
   type Collection,
   type CollectionDefinition,
@@ -13,7 +14,7 @@ import { createBatches } from './batches.ts';
 import { conflictingFields, makeIndexes } from './indexes.ts';
 import { createCodec, decodeString, encodeString, type StoredRow } from './row.ts';
 import { shareStatements } from './share-statements.ts';
-import { checkIndexed, filterOf, storedName } from './where.ts';
+import { filterOf, storedName } from './where.ts';
 
 /** Called with the rows of every read before they are returned. */
 export type BeforeReading = (rows: readonly StoredRow[]) => Promise<void>;

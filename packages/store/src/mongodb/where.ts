@@ -1,4 +1,5 @@
 import type { Document } from '@wellspring/mongodb/client';
+import { checkIndexed } from '../check-indexed.ts';
 import type { CollectionDefinition, Row, Where } from '../port.ts';
 import { encodeString } from './row.ts';
 
@@ -39,8 +40,3 @@ function condition(field: string, wanted: unknown): Document {
 
 /** Name of a field in the document. */
 export const storedName = (field: string) => (field === 'id' ? '_id' : field);
-
-export function checkIndexed<T extends Row>(definition: CollectionDefinition<T>, field: string): void {
-  const isIndexed = definition.indexes.some(({ fields }) => (fields as readonly string[]).includes(field));
-  if (field !== 'id' && !isIndexed) throw new Error(`${definition.name}.${field} has no index`);
-}
