@@ -105,6 +105,9 @@ export interface Host {
   send?(kind: SendKind, request: string): void;
 }
 
+/** For code that has no effect besides its answer. */
+export const noEffects: Host = { emit() {}, fault() {}, log() {}, respond() {}, dbSet: () => 0 };
+
 /**
  * `cpuMs` is counted by the kernel and includes processor time since the previous call; see IdleUsage for the last call. `endedProcesses`: processes that
  * the call made unusable, even if it succeeded; absent: none.

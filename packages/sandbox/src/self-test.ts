@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Bundle } from '@wellspring/contract/definition';
 import { cidrList } from '@wellspring/core/addresses';
-import type { Executor, Host } from './port.ts';
+import { type Executor, noEffects } from './port.ts';
 
 /** Notations of private addresses, and the address of each. */
 const PRIVATE: [written: string, address: string][] = [
@@ -72,8 +72,6 @@ attempt('the environment', () => Object.keys(process.env).some((name) => !/^(HOM
 export default { name: reached.length === 0 ? 'contained' : reached.join(', ') };
 `;
 
-const ignore: Host = { emit() {}, fault() {}, log() {}, respond() {}, dbSet: () => 0 };
-
 /** Generous, so that a busy machine does not lead to a weaker tier. */
 const PROBE_MS = 60_000;
 
@@ -100,7 +98,7 @@ export async function selfTest(
   try {
     const result = await executor.execute(
       { bundleId, readBundle: async () => bundle, call: { kind: 'define' } },
-      ignore,
+      noEffects,
       {
         timeoutMs: PROBE_MS,
       },

@@ -7,16 +7,13 @@ import { type Accounts, createAccounts } from '@wellspring/runtime/accounts';
 import type { Deps } from '@wellspring/runtime/deps';
 import { secretTexts } from '@wellspring/runtime/secret-values';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
-import type { Executor, Host, Task } from '@wellspring/sandbox/port';
+import { type Executor, noEffects, type Task } from '@wellspring/sandbox/port';
 import { createMask } from './mask-secrets.ts';
 import type { OwnerNetworks } from './owner-networks.ts';
 import { readBundle } from './read-bundle.ts';
 import type { OpenRunRoom } from './run-room.ts';
 import type { UsageMeter } from './usage.ts';
 import { type PermitDeps, withHookPermit } from './with-hook-permit.ts';
-
-/** Code that is configured has no effect besides its answer. */
-const ignore: Host = { emit() {}, fault() {}, log() {}, respond() {}, dbSet: () => 0 };
 
 export interface ConfigureDeps extends Pick<Deps, 'store' | 'call' | 'seal' | 'memory'>, PermitDeps {
   executor: Executor;
@@ -89,7 +86,7 @@ export function configureWorker(deps: ConfigureDeps): BackgroundWorker {
           const task: Task = { ...(await undeployedTask(deps, accounts, configured)), call: asked };
           using room = openRoom(owner_id);
           const until = AbortSignal.any([signal, AbortSignal.timeout(CONFIGURE_DEADLINE_MS)]);
-          const execute = () => executor.execute(task, ignore, { timeoutMs: LIMITS.configureMs, room });
+          const execute = () => executor.execute(task, noEffects, { timeoutMs: LIMITS.configureMs, room });
           const result = await withHookPermit(deps, owner_id, until, execute);
           meter.countTime(owner_id, result.cpuMs);
           room.charge({ result });

@@ -6,7 +6,7 @@ import { invalidComponent } from '@wellspring/core/problem';
 import { untilAborted } from '@wellspring/core/until-aborted';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
-import type { Executor, Host, Packager } from '@wellspring/sandbox/port';
+import { type Executor, noEffects, type Packager } from '@wellspring/sandbox/port';
 import type { OwnerCosts } from './owner-costs.ts';
 import type { OwnerNetworks } from './owner-networks.ts';
 import type { OpenRunRoom } from './run-room.ts';
@@ -16,8 +16,6 @@ import type { UsageMeter } from './usage.ts';
 const DEFINE_TIMEOUT_MS = 60_000;
 /** Definitions read at a time, shared fairly between owners. */
 const MAX_DEFINITIONS = 16;
-
-const ignore: Host = { emit() {}, fault() {}, log() {}, respond() {}, dbSet: () => 0 };
 
 /** Serves `runner.prepare`: compiles code, resolves its packages, reads its definition in the sandbox. */
 export function prepareWorker(
@@ -45,7 +43,7 @@ export function prepareWorker(
     const owner = await networks.of(owner_id);
     using room = openRoom(owner_id);
     const task = { bundleId: id, readBundle: async () => bundle, owner, call: { kind: 'define' } } as const;
-    const result = await executor.execute(task, ignore, { timeoutMs: DEFINE_TIMEOUT_MS, room });
+    const result = await executor.execute(task, noEffects, { timeoutMs: DEFINE_TIMEOUT_MS, room });
     meter.countTime(owner_id, result.cpuMs);
     room.charge({ result });
     if (!result.ok)
