@@ -19,8 +19,8 @@ import { type AccountRow, accounts } from '@wellspring/store/collections/account
 import { insertNew } from '@wellspring/store/insert-new';
 import { modify } from '@wellspring/store/port';
 import type { SourcesContext } from './context.ts';
+import { checkName } from './name.ts';
 
-const MAX_NAME_CHARS = 1000;
 const MAX_FIELD_CHARS = 256;
 
 interface ListInput extends PageInput {
@@ -95,12 +95,6 @@ export function accountRoutes({ deps: { store, seal, clock } }: Pick<SourcesCont
       await rows.remove(id);
     }),
   ];
-}
-
-function checkName(name: string): string {
-  if (name.trim() === '' || name.length > MAX_NAME_CHARS)
-    throw invalidParameter('name', `name must have 1 to ${MAX_NAME_CHARS} characters.`);
-  return name;
 }
 
 /** JSON text of the fields of `$auth`. @throws Problem 400 */
