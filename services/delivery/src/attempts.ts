@@ -227,7 +227,12 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
   /** @param read called again after the wait for a permit, in which the webhook may have been changed or deleted */
   async function begin(delivery: Delivery, read: ReadWebhook | undefined): Promise<void> {
     const { webhook_id, owner_id } = delivery.row;
-    const found = await read?.();
+    let found: WebhookRow | undefined;
+    try {
+      found = await read?.();
+    } catch (error) {
+      return delivery.stored.reject(error);
+    }
     const listens = read ? found : (await findEmitter(store, webhook_id))?.active;
     if (!listens) return delivery.stored.resolve();
     const receiver = permits.receiver(webhook_id, owner_id, found);

@@ -145,11 +145,13 @@ export function createFanOut(deps: FanOutDeps): FanOut {
         for (const { row } of await withoutRow(chunk)) {
           if (signal.aborted) throw new Unavailable('The process ends');
           assertHeld();
+          const webhook = () => current(row.event_name, row.webhook_id);
+          // Deleted, paused or unsubscribed since.
+          if (!row.send && !(await webhook())) continue;
           const entered = windows.enter(emitterId);
           if (entered) await entered;
           open += 1;
           count += 1;
-          const webhook = () => current(row.event_name, row.webhook_id);
           attempts
             .first(row, row.send ? undefined : webhook, assertHeld)
             .catch(fail)
