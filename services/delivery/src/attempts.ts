@@ -48,18 +48,22 @@ interface Delivery {
   assertHeld: () => void;
 }
 
-type ReadWebhook = () => Promise<WebhookRow | undefined>;
+/** Checks of a first attempt after its wait for a permit. */
+export interface Checks {
+  /** The webhook as it is now; undefined if it no longer listens: then nothing is sent or stored. */
+  readWebhook: () => Promise<WebhookRow | undefined>;
+  /** Throws when another process may have the message; called after each wait, before anything is sent. */
+  assertHeld: () => void;
+}
 
 export interface Attempts {
   /**
    * Attempts a delivery that has no row. Resolves when it has one: with the outcome, or pending if the attempt fails, or
    * waits for a permit or for the answer for longer than FIRST_ATTEMPT_TIMEOUT_MS. A repetition during the attempt joins
    * it. Rejects without a row: before anything is sent, or after `drain`.
-   * @param webhook reads it; resolves with undefined if it no longer listens, and then nothing is sent or stored. No
-   *   function: a request of a workflow.
-   * @param assertHeld throws when another process may have the message; called after each wait, before anything is sent
+   * @param webhook undefined: a request of a workflow
    */
-  first(row: DeliveryRow, webhook: ReadWebhook | undefined, assertHeld: () => void): Promise<void>;
+  first(row: DeliveryRow, webhook: WebhookRow | undefined, checks: Checks): Promise<void>;
   /** Attempts the delivery of a claimed row. @param webhook undefined: a request of a workflow */
   retry(row: DeliveryRow, permit: Permit, webhook: WebhookRow | undefined): void;
   /** Waiting deliveries become rows. Resolves when no attempt is in progress. */
@@ -224,28 +228,25 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
     void tracked.then(() => inProgress.delete(tracked));
   }
 
-  /** @param read called again after the wait for a permit, in which the webhook may have been changed or deleted */
-  async function begin(delivery: Delivery, read: ReadWebhook | undefined): Promise<void> {
+  async function begin(
+    delivery: Delivery,
+    found: WebhookRow | undefined,
+    readWebhook: Checks['readWebhook'],
+  ): Promise<void> {
     const { webhook_id, owner_id } = delivery.row;
-    let found: WebhookRow | undefined;
-    try {
-      found = await read?.();
-    } catch (error) {
-      return delivery.stored.reject(error);
-    }
-    const listens = read ? found : (await findEmitter(store, webhook_id))?.active;
-    if (!listens) return delivery.stored.resolve();
+    // The workflow was deleted.
+    if (!found && !(await findEmitter(store, webhook_id))?.active) return delivery.stored.resolve();
     const receiver = permits.receiver(webhook_id, owner_id, found);
     const permit = await permits.acquire(receiver, timeout);
     let webhook: WebhookRow | undefined;
     try {
-      webhook = await read?.();
+      webhook = found && (await readWebhook());
       delivery.assertHeld();
     } catch (error) {
       permit?.release();
       return delivery.stored.reject(error);
     }
-    if (read && !webhook) {
+    if (found && !webhook) {
       permit?.release();
       return delivery.stored.resolve();
     }
@@ -258,7 +259,7 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
   }
 
   return {
-    first(row, webhook, assertHeld) {
+    first(row, webhook, { readWebhook, assertHeld }) {
       const known = firsts.get(row.id);
       if (known) return known;
       const stored = Promise.withResolvers<void>();
@@ -266,7 +267,7 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
       firsts.set(row.id, stored.promise);
       const forget = () => void firsts.delete(row.id);
       stored.promise.then(forget, forget);
-      track(delivery, begin(delivery, webhook));
+      track(delivery, begin(delivery, webhook, readWebhook));
       return stored.promise;
     },
     retry(row, permit, webhook) {

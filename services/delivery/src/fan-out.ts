@@ -145,17 +145,15 @@ export function createFanOut(deps: FanOutDeps): FanOut {
         for (const { row } of await withoutRow(chunk)) {
           if (signal.aborted) throw new Unavailable('The process ends');
           assertHeld();
-          const webhook = () => current(row.event_name, row.webhook_id);
+          const readWebhook = () => current(row.event_name, row.webhook_id);
+          const webhook = row.send ? undefined : await readWebhook();
           // Deleted, paused or unsubscribed since.
-          if (!row.send && !(await webhook())) continue;
+          if (!row.send && !webhook) continue;
           const entered = windows.enter(emitterId);
           if (entered) await entered;
           open += 1;
           count += 1;
-          attempts
-            .first(row, row.send ? undefined : webhook, assertHeld)
-            .catch(fail)
-            .finally(leave);
+          attempts.first(row, webhook, { readWebhook, assertHeld }).catch(fail).finally(leave);
         }
       }
     } catch (error) {
