@@ -19,6 +19,7 @@ import { type OpenDeployment, openDeployment } from './open-deployment.ts';
 import type { OwnerCosts } from './owner-costs.ts';
 import { sentenceOf } from './records.ts';
 import type { RunPermits } from './run-permits.ts';
+import type { RunSlots } from './run-slots.ts';
 import { createSourceState, type SourceStateDeps } from './source-state.ts';
 import { createSourceStates } from './source-states.ts';
 import { withHookPermit } from './with-hook-permit.ts';
@@ -33,11 +34,11 @@ const RELOAD_INTERVAL_MS = 50;
 /** Consumes the queue `runs` and serves hook calls, on the states of the sources that this runner owns. */
 export function runsWorkers(
   deps: Pick<Deps, 'store' | 'queue' | 'call' | 'log' | 'clock'> &
-    Omit<SourceStateDeps, 'listenersOfRun'> & { costs: OwnerCosts },
+    Omit<SourceStateDeps, 'listenersOfRun'> & { costs: OwnerCosts; slots: RunSlots },
   catalog: Catalog,
   permits: RunPermits,
 ): BackgroundWorker[] {
-  const { queue, call, executor, costs, active, gate, memory } = deps;
+  const { queue, call, executor, costs, slots, active, gate, memory } = deps;
   const states = createSourceStates(executor, memory.states, (sourceId) =>
     createSourceState(sourceId, { ...deps, listenersOfRun: catalog.listenersOfRun }),
   );
@@ -91,10 +92,15 @@ export function runsWorkers(
     const batch = await used.state.open(jobs[0].epoch, messages, assertHeld);
     try {
       const ownerId = opened.deployed.emitter.owner_id;
+      using slot = slots.open(ownerId);
       for (const message of messages) {
         if (costs.isCostly(ownerId)) {
           await Promise.all(executing);
           await costs.settled(ownerId, { signal });
+        }
+        if (message.type === 'run') {
+          costs.charge(ownerId, { runs: 1 });
+          await slot.ready(signal);
         }
         if (performance.now() - openedAt > RELOAD_INTERVAL_MS) await refresh(opened);
         if (!opened) {
@@ -126,6 +132,7 @@ export function runsWorkers(
         if (isAlone) await Promise.all(executing);
         else if (executing.length >= PIPELINE_DEPTH) await executing.shift();
         const { executed, done } = batch.run(message, deployed, shard);
+        slot.add(done);
         pending.push(done);
         executing.push(executed);
         if (isAlone) await executed;

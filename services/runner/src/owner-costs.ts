@@ -1,6 +1,7 @@
 import type { ThrownError } from '@wellspring/component/program/program-types';
 import type { Clock } from '@wellspring/core/clock';
 import type { IdleUsage, Result } from '@wellspring/sandbox/port';
+import { createOwnerWork } from './owner-work.ts';
 
 /**
  * Limits the work that an owner causes on the main thread: events to store and deliver, code to compile, processes to
@@ -21,10 +22,13 @@ export interface OwnerCosts {
   settled(ownerId: string, options?: { paidMs?: number; signal?: AbortSignal }): Promise<void>;
   /** The owner is near its limit: its runs start one at a time. */
   isCostly(ownerId: string): boolean;
+  /** The owner caused more work than the average of the owners in the last seconds. */
+  isHeavy(ownerId: string): boolean;
 }
 
 /** Work that a run or code leaves to the platform. */
 export interface Cost {
+  runs?: number;
   events?: number;
   bytes?: number;
   result?: Result | IdleUsage;
@@ -74,6 +78,7 @@ export function costOf(
 }
 
 /** Estimates, in ms of the main thread. */
+const RUN_MS = 0.1;
 const EVENT_MS = 0.03;
 const MEGABYTE_MS = 40;
 /**
@@ -103,7 +108,8 @@ const weigh = (amount: number, bulk: number): number =>
   amount + (BULK_FACTOR - 1) * Math.max(0, amount - bulk);
 
 /** Estimated time of the main thread, in ms. */
-export const msOf = ({ events = 0, bytes = 0, result }: Cost): number =>
+export const msOf = ({ runs = 0, events = 0, bytes = 0, result }: Cost): number =>
+  runs * RUN_MS +
   weigh(events, BULK_EVENTS) * EVENT_MS +
   weigh(bytes / 1024 / 1024, BULK_MEGABYTES) * MEGABYTE_MS +
   PROCESS_MS * (result?.endedProcesses ?? 0);
@@ -113,6 +119,7 @@ export function createOwnerCosts(
   { sleep }: Pick<Clock, 'sleep'>,
   now: () => number = () => performance.now(),
 ): OwnerCosts {
+  const work = createOwnerWork(now);
   /** Debt of each owner at the time `at`. */
   const debts = new Map<string, { ms: number; at: number }>();
 
@@ -143,6 +150,7 @@ export function createOwnerCosts(
 
   function pay(ownerId: string, ms: number): void {
     noteRun(ownerId);
+    if (ms > 0) work.add(ownerId, ms);
     const owed = Math.min(debtOf(ownerId) + ms, BURST_MS + MAX_DELAY_MS * SHARE);
     debts.set(ownerId, { ms: Math.max(0, owed), at: now() });
     if (debts.size > MAX_OWNERS) forgetSettled();
@@ -159,5 +167,6 @@ export function createOwnerCosts(
       }
     },
     isCostly: (ownerId) => debtOf(ownerId) > BURST_MS / 2,
+    isHeavy: work.isAboveAverage,
   };
 }

@@ -23,6 +23,7 @@ import type { LogRecord } from './records.ts';
 import { insertBundle, subscribe } from './rows.fixture.ts';
 import type { PermitCounts } from './run-permits.ts';
 import { createRunnerService } from './service.ts';
+import type { SlotLimit } from './slot-limit.ts';
 
 /** The runner on embedded adapters and real sandbox processes. */
 
@@ -77,10 +78,12 @@ export interface Platform extends Harness, Faulty {
   publishedPayloads(name?: string): any[];
 }
 
-type PlatformOptions = Partial<SandboxOptions & { permits: PermitCounts; memory: Partial<Memory> }>;
+type PlatformOptions = Partial<
+  SandboxOptions & { permits: PermitCounts; slotLimit: SlotLimit; memory: Partial<Memory> }
+>;
 
 /** A platform for each test of the file; the sandbox is shared. */
-export function usePlatform({ permits, memory, ...tuning }: PlatformOptions = {}): Platform {
+export function usePlatform({ permits, slotLimit, memory, ...tuning }: PlatformOptions = {}): Platform {
   const t = useHarness() as Platform;
   let home: TempDir;
   let sandbox: Sandbox;
@@ -135,6 +138,7 @@ export function usePlatform({ permits, memory, ...tuning }: PlatformOptions = {}
         },
         packager: sandbox.packager,
         ...(permits && { permits }),
+        ...(slotLimit && { slotLimit }),
         memory: { ...t.memory, ...memory },
       }),
     );

@@ -14,6 +14,8 @@ import { createOwnerNetworks } from './owner-networks.ts';
 import { prepareWorker } from './prepare.ts';
 import { createRunPermits, PERMIT_COUNTS, type PermitCounts } from './run-permits.ts';
 import { createRunRooms } from './run-room.ts';
+import { createRunSlots } from './run-slots.ts';
+import type { SlotLimit } from './slot-limit.ts';
 import { testWorker } from './test-run.ts';
 import { createUsageMeter } from './usage.ts';
 
@@ -26,6 +28,8 @@ export interface RunnerDeps
   packager: Packager;
   /** Default: PERMIT_COUNTS. */
   permits?: PermitCounts;
+  /** Default: adapted to the load of the main thread. */
+  slotLimit?: SlotLimit;
 }
 
 /** Executes user code: runs of sources and workflows, hooks, definitions, methods that configure, and test runs. */
@@ -49,6 +53,12 @@ export function createRunnerService(deps: RunnerDeps): Service {
     () => permits.stats().waiting,
   );
   const costs = createOwnerCosts(deps.clock);
+  const slots = createRunSlots(deps.clock, costs, deps.slotLimit);
+  metrics.gauge(
+    'wellspring_run_slots_waiting',
+    'Batches of runs that wait for a slot of their owner, because the main thread is overloaded',
+    () => slots.stats().waiting,
+  );
   const openRoom = createRunRooms(deps.memory.effects, costs);
   const networks = createOwnerNetworks(deps, executor);
   const relay = createOutboxRelay(deps);
@@ -71,7 +81,7 @@ export function createRunnerService(deps: RunnerDeps): Service {
       configureWorker({ ...deps, networks, costs, openRoom, meter, permits }),
       testWorker({ ...deps, networks, costs, openRoom, meter, permits, quotas }),
       ...runsWorkers(
-        { ...deps, active, relay, gate, meter, costs, openRoom, networks, quotas, observe },
+        { ...deps, active, relay, gate, meter, costs, slots, openRoom, networks, quotas, observe },
         createCatalog(deps, costs),
         permits,
       ),

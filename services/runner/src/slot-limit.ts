@@ -1,0 +1,57 @@
+import { performance } from 'node:perf_hooks';
+
+/** How many slots for runs an owner may hold while it causes most of the work. */
+export interface SlotLimit {
+  /** Adapts the limit to the turns of the main thread since the last time. @param held the most slots that one owner holds */
+  adapt(held: number): void;
+  readonly current: number;
+}
+
+/** Turns of the main thread since the start of the process. */
+export interface Turns {
+  count: number;
+  /** Their duration in ms, waits for a processor included. */
+  busyMs: number;
+}
+
+/**
+ * Mean duration of a turn beyond which the limit falls. The work of a run is a chain of about twelve reads and writes, each
+ * of which waits for a turn.
+ */
+const MAX_TURN_MS = 50;
+const INTERVAL_MS = 250;
+export const MIN_SLOTS = 4;
+/** No limit: as many as batches of runs. */
+export const MAX_SLOTS = 256;
+const DECREASE = 0.7;
+const INCREASE = 1.1;
+
+const measureTurns = (): Turns => ({
+  count: performance.nodeTiming.uvMetricsInfo.loopCount,
+  busyMs: performance.eventLoopUtilization().active,
+});
+
+/** @param now monotonic ms */
+export function createSlotLimit(
+  now: () => number = () => performance.now(),
+  turns: () => Turns = measureTurns,
+): SlotLimit {
+  let last = { ...turns(), at: now() };
+  let limit = MAX_SLOTS;
+
+  return {
+    adapt(held) {
+      if (now() - last.at < INTERVAL_MS) return;
+      const next = { ...turns(), at: now() };
+      const meanMs = (next.busyMs - last.busyMs) / Math.max(1, next.count - last.count);
+      last = next;
+      limit =
+        meanMs > MAX_TURN_MS
+          ? Math.max(MIN_SLOTS, Math.floor(Math.min(limit, held) * DECREASE))
+          : Math.min(MAX_SLOTS, Math.ceil(limit * INCREASE));
+    },
+    get current() {
+      return limit;
+    },
+  };
+}
