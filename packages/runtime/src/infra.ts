@@ -5,8 +5,6 @@ import type { Metrics } from '@wellspring/core/metrics';
 import type { Config } from './config.ts';
 import type { Keys } from './credentials.ts';
 import type { Deps, Ports } from './deps.ts';
-import { openDistributed } from './infra-distributed.ts';
-import { openEmbedded, refuseMoved } from './infra-embedded.ts';
 import { openMemory } from './memory.ts';
 import { createMetrics, type Exposition } from './metrics.ts';
 import { openRootKey } from './root-key.ts';
@@ -28,10 +26,13 @@ async function openPorts(
 ): Promise<Ports> {
   const { dataDir, amqpUrl, redisUrl, mongodbUrl, s3Url } = config;
   // The configuration has been validated: all three are set, or none.
+  // Imported here, so that a process does not load the clients of the other mode.
   if (!amqpUrl || !redisUrl || !mongodbUrl) {
+    const { openEmbedded, refuseMoved } = await import('./infra-embedded.ts');
     refuseMoved(dataDir);
     return openEmbedded(config, how);
   }
+  const { openDistributed } = await import('./infra-distributed.ts');
   return openDistributed({ dataDir, amqpUrl, redisUrl, mongodbUrl, s3Url }, how);
 }
 
