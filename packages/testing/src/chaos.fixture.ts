@@ -1,8 +1,9 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { expect, test } from '@jest/globals';
 import { type Healed, strike } from './chaos.ts';
 import { useCluster } from './cluster.fixture.ts';
 import { seededRandom } from './crash.ts';
-import { checkPipeline, deployPipeline } from './pipeline.fixture.ts';
+import { checkPipeline, deployPipeline, type Pipeline } from './pipeline.fixture.ts';
 
 /**
  * Kills and freezes processes of every service, the broker, Redis and the database under load, cuts single processes off
@@ -10,6 +11,8 @@ import { checkPipeline, deployPipeline } from './pipeline.fixture.ts';
  * `CHAOS_KILLS=200 CHAOS_OUTAGE_MS=12000` is the long form.
  */
 
+/** More than twice the lease of a partition. */
+const REDIS_OUTAGE_MS = 15_000;
 /** A round of six strikes kills at most eight: three rounds hit every server in both ways. */
 const KILLS = Number(process.env.CHAOS_KILLS ?? 16);
 const SEED = Number(process.env.CHAOS_SEED ?? Date.now() % 1_000_000);
@@ -39,6 +42,37 @@ export function chaosSuite(): void {
         return `${kind}: ${own.length} times, back after ${p50} ms (p50), ${most} ms (most)`;
       })
       .join('\n');
+  }
+
+  test('processes that lose Redis alone keep their partitions: nothing is lost or emitted twice', async () => {
+    const { cluster, sink } = fixture;
+    const pipeline = await deployPipeline(cluster, sink);
+    const loads = fixture.load(pipeline);
+    const acceptedMore = () => Promise.all(loads.map((load) => load.acceptedMore(50)));
+    await acceptedMore();
+    const cut = (['gateway', 'runner', 'delivery'] as const).map(
+      (service) => cluster.networksOf(cluster.of(service)[0]!).redis,
+    );
+    for (const network of cut) network.silence();
+    await pause(REDIS_OUTAGE_MS);
+    await acceptedMore();
+    for (const network of cut) {
+      network.cut();
+      network.heal();
+    }
+    await acceptedMore();
+    await Promise.all(loads.map((load) => load.stop()));
+    const outcome = await checkPipeline(cluster, pipeline, loads, sink);
+    expect(outcome.deliveredTwice).toBe(0);
+    await deletePipeline(pipeline);
+    console.info('Two of each process, one of them without Redis', outcome);
+  }, 600_000);
+
+  async function deletePipeline({ listening, counting, plain, webhookId }: Pipeline): Promise<void> {
+    const { client } = fixture.cluster;
+    for (const { id } of [listening, counting, plain]) await client.deleteSource({ id });
+    await client.deleteWebhook({ id: webhookId });
+    fixture.sink.clear();
   }
 
   test(`accepted calls are emitted once and delivered, over ${KILLS} kills, with freezes and cuts (seed ${SEED})`, async () => {
@@ -71,11 +105,7 @@ export function chaosSuite(): void {
         sum[name] += outcome[name];
       }
       say(`${killed()} kills: ${JSON.stringify(sum)}`);
-      for (const { id } of [pipeline.listening, pipeline.counting, pipeline.plain]) {
-        await cluster.client.deleteSource({ id });
-      }
-      await cluster.client.deleteWebhook({ id: pipeline.webhookId });
-      sink.clear();
+      await deletePipeline(pipeline);
     }
     expect(sum.deliveredTwice).toBeLessThanOrEqual(healed.length * REPEATED);
     console.info(`${killed()} kills: ${JSON.stringify(sum)}\n${summary(healed)}`);
