@@ -11,23 +11,21 @@ const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 let limit: { -readonly [K in keyof SlotLimit]: SlotLimit[K] };
 let heavy: Set<string>;
-/** Ends the waits of the clock. */
+/** Lets the time pass for which a slot may be held. */
 let pass: () => void;
 let slots: RunSlots;
 beforeEach(() => {
   limit = { current: 4, adapt() {} };
   heavy = new Set([HEAVY]);
-  const sleeping = new Set<() => void>();
-  const sleep = (_ms: number, signal?: AbortSignal) =>
-    new Promise<void>((resolve) => {
-      sleeping.add(resolve);
-      signal?.addEventListener('abort', () => resolve());
-    });
-  pass = () => {
-    for (const wake of sleeping) wake();
-    sleeping.clear();
+  const timers = new Set<() => void>();
+  const later = (_ms: number, then: () => void) => {
+    timers.add(then);
+    return () => void timers.delete(then);
   };
-  slots = createRunSlots({ sleep }, { isHeavy: (ownerId) => heavy.has(ownerId) }, limit);
+  pass = () => {
+    for (const then of [...timers]) then();
+  };
+  slots = createRunSlots({ isHeavy: (ownerId) => heavy.has(ownerId) }, limit, later);
 });
 
 const never = new AbortController().signal;

@@ -1,4 +1,3 @@
-import type { Clock } from '@wellspring/core/clock';
 import { createLinkedList, type LinkedList } from '@wellspring/core/linked-list';
 import type { OwnerCosts } from './owner-costs.ts';
 import { createSlotLimit, MIN_SLOTS, type SlotLimit } from './slot-limit.ts';
@@ -51,40 +50,45 @@ function createSlot(release: () => void) {
   };
 }
 
+/** Calls `then` after `ms`, unless it is cancelled by the returned function. */
+type Later = (ms: number, then: () => void) => () => void;
+
+const laterByTimer: Later = (ms, then) => {
+  const timer = setTimeout(then, ms).unref();
+  return () => clearTimeout(timer);
+};
+
 export function createRunSlots(
-  { sleep }: Pick<Clock, 'sleep'>,
   costs: Pick<OwnerCosts, 'isHeavy'>,
   limit: SlotLimit = createSlotLimit(),
+  later: Later = laterByTimer,
 ): RunSlots {
   const owners = new Map<string, Owner>();
 
-  function adaptLimit(): void {
-    let most = 0;
-    for (const { held } of owners.values()) most = Math.max(most, held);
-    limit.adapt(most);
-  }
+  const mostHeld = () => Math.max(0, ...owners.values().map(({ held }) => held));
 
   const mayTake = (ownerId: string, { held }: Owner): boolean =>
     held < MIN_SLOTS || held < limit.current || !costs.isHeavy(ownerId);
 
   /** @returns a function that gives the slot back; further calls have no effect */
   function take(ownerId: string, owner: Owner): () => void {
-    const released = new AbortController();
+    let isReleased = false;
     owner.held += 1;
+    const cancel = later(MAX_HELD_MS, release);
     function release(): void {
-      if (released.signal.aborted) return;
-      released.abort();
+      if (isReleased) return;
+      isReleased = true;
+      cancel();
       owner.held -= 1;
-      adaptLimit();
+      limit.adapt(mostHeld);
       while (owner.waiting.size > 0 && mayTake(ownerId, owner)) owner.waiting.first!();
       if (owner.held === 0) owners.delete(ownerId);
     }
-    void sleep(MAX_HELD_MS, released.signal).then(release);
     return release;
   }
 
   async function acquire(ownerId: string, signal: AbortSignal): Promise<() => void> {
-    adaptLimit();
+    limit.adapt(mostHeld);
     let owner = owners.get(ownerId);
     if (!owner) {
       owner = { held: 0, waiting: createLinkedList() };

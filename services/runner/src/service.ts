@@ -53,7 +53,7 @@ export function createRunnerService(deps: RunnerDeps): Service {
     () => permits.stats().waiting,
   );
   const costs = createOwnerCosts(deps.clock);
-  const slots = createRunSlots(deps.clock, costs, deps.slotLimit);
+  const slots = createRunSlots(costs, deps.slotLimit);
   metrics.gauge(
     'wellspring_run_slots_waiting',
     'Batches of runs that wait for a slot of their owner, because the main thread is overloaded',

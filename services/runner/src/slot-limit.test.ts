@@ -18,7 +18,7 @@ beforeEach(() => {
 function pass(ms: number, turnMs: number, held = MAX_SLOTS): number {
   time += ms;
   turns = { count: turns.count + ms / turnMs, busyMs: turns.busyMs + ms };
-  limit.adapt(held);
+  limit.adapt(() => held);
   return limit.current;
 }
 
@@ -53,11 +53,11 @@ test('falls in a process whose thread is blocked, and rises when the thread has 
   const measured = createSlotLimit();
   for (const until = performance.now() + 300; performance.now() < until; );
   await new Promise((resolve) => setImmediate(resolve));
-  measured.adapt(MAX_SLOTS);
+  measured.adapt(() => MAX_SLOTS);
   const fallen = measured.current;
   expect(fallen).toBeLessThan(MAX_SLOTS);
   await eventually(() => {
-    measured.adapt(MAX_SLOTS);
+    measured.adapt(() => MAX_SLOTS);
     return measured.current > fallen;
   });
 });

@@ -2,8 +2,8 @@ import { performance } from 'node:perf_hooks';
 
 /** How many slots for runs an owner may hold while it causes most of the work. */
 export interface SlotLimit {
-  /** Adapts the limit to the turns of the main thread since the last time. @param held the most slots that one owner holds */
-  adapt(held: number): void;
+  /** Adapts the limit to the turns of the main thread since the last time. @param mostHeld the most slots that one owner holds */
+  adapt(mostHeld: () => number): void;
   readonly current: number;
 }
 
@@ -40,14 +40,14 @@ export function createSlotLimit(
   let limit = MAX_SLOTS;
 
   return {
-    adapt(held) {
+    adapt(mostHeld) {
       if (now() - last.at < INTERVAL_MS) return;
       const next = { ...turns(), at: now() };
       const meanMs = (next.busyMs - last.busyMs) / Math.max(1, next.count - last.count);
       last = next;
       limit =
         meanMs > MAX_TURN_MS
-          ? Math.max(MIN_SLOTS, Math.floor(Math.min(limit, held) * DECREASE))
+          ? Math.max(MIN_SLOTS, Math.floor(Math.min(limit, mostHeld()) * DECREASE))
           : Math.min(MAX_SLOTS, Math.ceil(limit * INCREASE));
     },
     get current() {
