@@ -19,14 +19,13 @@ export interface Infra {
   close(): Promise<void>;
 }
 
-/** The adapters of a mode. Only the modules `infra*` know them. @throws Error when they are unavailable */
+/** The adapters of a mode; those of the other one are not loaded. Only the modules `infra*` know them. @throws Error when they are unavailable */
 async function openPorts(
   config: Config,
   how: { clock: Clock; log: Log; metrics: Metrics; memory: Memory },
 ): Promise<Ports> {
   const { dataDir, amqpUrl, redisUrl, mongodbUrl, s3Url } = config;
   // The configuration has been validated: all three are set, or none.
-  // Imported here, so that a process does not load the clients of the other mode.
   if (!amqpUrl || !redisUrl || !mongodbUrl) {
     const { openEmbedded, refuseMoved } = await import('./infra-embedded.ts');
     refuseMoved(dataDir);

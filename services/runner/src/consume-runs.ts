@@ -98,8 +98,9 @@ export function runsWorkers(
           await Promise.all(executing);
           await costs.settled(ownerId, { signal });
         }
-        if (message.type === 'run') {
-          costs.charge(ownerId, { runs: 1 });
+        if (message.type === 'run' || message.type === 'due') {
+          batch.assertIntact();
+          costs.countRun(ownerId);
           await slot.ready(signal);
         }
         if (performance.now() - openedAt > RELOAD_INTERVAL_MS) await refresh(opened);
@@ -120,7 +121,9 @@ export function runsWorkers(
           continue;
         }
         if (message.type === 'due') {
-          pending.push(batch.due(message, deployed));
+          const done = batch.due(message, deployed);
+          slot.add(done);
+          pending.push(done);
           continue;
         }
         if (!deployed.emitter.active) {

@@ -1,40 +1,83 @@
 import { expect, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
-import { numbers } from '@wellspring/testing/numbers';
-import { ECHO, usePlatform } from './platform.fixture.ts';
+import { OWNER } from '@wellspring/testing/rows';
+import { usePlatform } from './platform.fixture.ts';
+import { createRunSlots } from './run-slots.ts';
 import { MIN_SLOTS } from './slot-limit.ts';
 
+/** Ends the time for which the slots that are held may be held. */
+let expire = () => {};
+
 // The main thread is overloaded for all of the test.
-const t = usePlatform({ slotLimit: { adapt() {}, current: MIN_SLOTS } });
+const t = usePlatform({
+  openSlots(costs) {
+    const timers = new Set<() => void>();
+    expire = () => {
+      for (const then of [...timers]) then();
+    };
+    return createRunSlots(costs, { adapt() {}, current: MIN_SLOTS }, (_ms, then) => {
+      timers.add(then);
+      return () => void timers.delete(then);
+    });
+  },
+});
 
 const BUSY = 'u_busy0000001';
-const ENDS_WHEN_KILLED = `export default { name: 'Slow', async run(event) {
+const ECHO_OR_WAIT = `export default { name: 'Code', async run(event) {
   if (event === 'wait') await new Promise(() => setInterval(() => {}, 60_000));
-  this.$emit(event);
+  for (let n = 0; n < (event.count ?? 1); n++) this.$emit(event);
 } };`;
 
-test('an owner that causes most of an overload waits for slots, other owners do not', async () => {
-  const other = await t.deploy(ECHO);
-  await t.runToEnd(other, ['first']);
+const waiting = () => t.gauge('wellspring_run_slots_waiting');
+
+async function deploy(count: number, owner: string): Promise<string[]> {
   const ids: string[] = [];
-  for (let n = 0; n < 10; n += 1)
-    ids.push(await t.deploy(ENDS_WHEN_KILLED, { owner_id: BUSY, user_id: BUSY }));
-  for (const id of ids) await t.runAll(id, ['wait']);
-  await eventually(async () => (await t.gauge('wellspring_run_slots_waiting')) > 0, { ms: 20_000 });
+  for (let n = 0; n < count; n += 1)
+    ids.push(await t.deploy(ECHO_OR_WAIT, { owner_id: owner, user_id: owner }));
+  return ids;
+}
 
-  const values = numbers(100);
-  await t.runAll(other, values);
-  await eventually(async () => (await t.events(other)).length === 101, { ms: 20_000 });
-  expect(await t.events(other)).toEqual(['first', ...values]);
+test('an owner that causes most of an overload waits for slots, another owner does not', async () => {
+  const busy = await deploy(MIN_SLOTS + 4, BUSY);
+  const others = await deploy(MIN_SLOTS + 2, OWNER);
+  await t.runToEnd(others[0]!, [{}]);
+  await t.runToEnd(busy[0]!, [{ count: 5_000 }]);
 
-  // Slots that are held for long do not count: runs that wait for each other would wait for ever.
-  await eventually(() => t.busy() === ids.length, { ms: 20_000 });
-  for (const id of ids) t.killCode(id);
-  for (const id of ids) await t.runAll(id, ['next']);
+  for (const id of busy) await t.runAll(id, ['wait']);
+  await eventually(async () => t.busy() === MIN_SLOTS && (await waiting()) === 4, { ms: 30_000 });
+  for (const id of others) await t.runAll(id, ['wait']);
+  await eventually(() => t.busy() === MIN_SLOTS + others.length, { ms: 30_000 });
+  expect(await waiting()).toBe(4);
+
+  // Runs that wait for each other would otherwise wait for ever.
+  expire();
+  await eventually(() => t.busy() === busy.length + others.length, { ms: 30_000 });
+  expect(await waiting()).toBe(0);
+
+  for (const id of [...busy, ...others]) t.killCode(id);
+  for (const id of [...busy, ...others]) await t.runAll(id, ['next']);
   await t.quiet();
-  for (const id of ids) {
-    expect(await t.events(id)).toEqual(['next']);
+  for (const id of [...busy, ...others]) {
+    expect((await t.events(id)).at(-1)).toBe('next');
     expect(await t.events(id, '$errors')).toHaveLength(1);
   }
-  expect(await t.gauge('wellspring_run_slots_waiting')).toBe(0);
-});
+}, 120_000);
+
+test('runs that wait for a slot are executed after a restart of the runner', async () => {
+  const [other] = await deploy(1, OWNER);
+  const busy = await deploy(MIN_SLOTS, BUSY);
+  const late = await deploy(2, BUSY);
+  await t.runToEnd(other!, [{}]);
+  await t.runToEnd(busy[0]!, [{ count: 100 }]);
+  for (const id of busy) await t.runAll(id, ['wait']);
+  await eventually(() => t.busy() === MIN_SLOTS, { ms: 30_000 });
+  for (const id of late) await t.runAll(id, ['next']);
+  await eventually(async () => (await waiting()) === late.length, { ms: 30_000 });
+
+  const restarted = t.restart();
+  // A stopping runner kills its processes.
+  for (const id of busy) t.killCode(id);
+  await restarted;
+  await eventually(async () => (await t.queue.depth('runs')) === 0, { ms: 30_000 });
+  for (const id of late) expect(await t.events(id)).toEqual(['next']);
+}, 120_000);

@@ -22,13 +22,14 @@ export interface OwnerCosts {
   settled(ownerId: string, options?: { paidMs?: number; signal?: AbortSignal }): Promise<void>;
   /** The owner is near its limit: its runs start one at a time. */
   isCostly(ownerId: string): boolean;
-  /** The owner caused more work than the average of the owners in the last seconds. */
+  /** Counts a run, for `isHeavy` only: what it leaves is charged at its end. */
+  countRun(ownerId: string): void;
+  /** The owner is among those that cause most of the work, and others have runs. */
   isHeavy(ownerId: string): boolean;
 }
 
 /** Work that a run or code leaves to the platform. */
 export interface Cost {
-  runs?: number;
   events?: number;
   bytes?: number;
   result?: Result | IdleUsage;
@@ -78,7 +79,7 @@ export function costOf(
 }
 
 /** Estimates, in ms of the main thread. */
-const RUN_MS = 0.1;
+const RUN_MS = 0.3;
 const EVENT_MS = 0.03;
 const MEGABYTE_MS = 40;
 /**
@@ -108,8 +109,7 @@ const weigh = (amount: number, bulk: number): number =>
   amount + (BULK_FACTOR - 1) * Math.max(0, amount - bulk);
 
 /** Estimated time of the main thread, in ms. */
-export const msOf = ({ runs = 0, events = 0, bytes = 0, result }: Cost): number =>
-  runs * RUN_MS +
+export const msOf = ({ events = 0, bytes = 0, result }: Cost): number =>
   weigh(events, BULK_EVENTS) * EVENT_MS +
   weigh(bytes / 1024 / 1024, BULK_MEGABYTES) * MEGABYTE_MS +
   PROCESS_MS * (result?.endedProcesses ?? 0);
@@ -150,7 +150,7 @@ export function createOwnerCosts(
 
   function pay(ownerId: string, ms: number): void {
     noteRun(ownerId);
-    if (ms > 0) work.add(ownerId, ms);
+    work.add(ownerId, ms);
     const owed = Math.min(debtOf(ownerId) + ms, BURST_MS + MAX_DELAY_MS * SHARE);
     debts.set(ownerId, { ms: Math.max(0, owed), at: now() });
     if (debts.size > MAX_OWNERS) forgetSettled();
@@ -167,6 +167,7 @@ export function createOwnerCosts(
       }
     },
     isCostly: (ownerId) => debtOf(ownerId) > BURST_MS / 2,
-    isHeavy: work.isAboveAverage,
+    countRun: (ownerId) => work.add(ownerId, RUN_MS),
+    isHeavy: work.isHeavy,
   };
 }

@@ -22,8 +22,8 @@ import { type Faulty, noFaults, withFaults } from './faults.fixture.ts';
 import type { LogRecord } from './records.ts';
 import { insertBundle, subscribe } from './rows.fixture.ts';
 import type { PermitCounts } from './run-permits.ts';
+import type { createRunSlots } from './run-slots.ts';
 import { createRunnerService } from './service.ts';
-import type { SlotLimit } from './slot-limit.ts';
 
 /** The runner on embedded adapters and real sandbox processes. */
 
@@ -79,11 +79,11 @@ export interface Platform extends Harness, Faulty {
 }
 
 type PlatformOptions = Partial<
-  SandboxOptions & { permits: PermitCounts; slotLimit: SlotLimit; memory: Partial<Memory> }
+  SandboxOptions & { permits: PermitCounts; openSlots: typeof createRunSlots; memory: Partial<Memory> }
 >;
 
 /** A platform for each test of the file; the sandbox is shared. */
-export function usePlatform({ permits, slotLimit, memory, ...tuning }: PlatformOptions = {}): Platform {
+export function usePlatform({ permits, openSlots, memory, ...tuning }: PlatformOptions = {}): Platform {
   const t = useHarness() as Platform;
   let home: TempDir;
   let sandbox: Sandbox;
@@ -138,7 +138,7 @@ export function usePlatform({ permits, slotLimit, memory, ...tuning }: PlatformO
         },
         packager: sandbox.packager,
         ...(permits && { permits }),
-        ...(slotLimit && { slotLimit }),
+        ...(openSlots && { openSlots }),
         memory: { ...t.memory, ...memory },
       }),
     );

@@ -33,22 +33,26 @@ const never = new AbortController().signal;
 /** Batches of one run each. */
 async function start(ownerId: string, count: number, signal = never) {
   const ready: number[] = [];
+  const refused: Error[] = [];
   const batches = Array.from({ length: count }, () => ({ slot: slots.open(ownerId), run: run() }));
   batches.forEach(({ slot, run }, n) => {
-    slot.ready(signal).then(() => {
-      ready.push(n);
-      slot.add(run.promise);
-    });
+    slot.ready(signal).then(
+      () => {
+        ready.push(n);
+        slot.add(run.promise);
+      },
+      (error) => refused.push(error),
+    );
   });
   await turn();
-  return { ready, batches };
+  return { ready, refused, batches };
 }
 
 describe('an owner that causes most of the work', () => {
   test('gets as many slots as the limit, in order, and another one when one is given back', async () => {
     const { ready, batches } = await start(HEAVY, 7);
     expect(ready).toEqual([0, 1, 2, 3]);
-    expect(slots.stats()).toEqual({ waiting: 3 });
+    expect(slots.stats()).toMatchObject({ waiting: 3 });
     batches[1]!.slot[Symbol.dispose]();
     await turn();
     // Its run is in progress.
@@ -98,14 +102,37 @@ describe('an owner that causes most of the work', () => {
     expect(ready).toHaveLength(10);
   });
 
-  test('does not wait when the process ends', async () => {
+  test('gets its runs back when the process ends', async () => {
     const ending = new AbortController();
-    const { ready } = await start(HEAVY, 10, ending.signal);
+    const { ready, refused } = await start(HEAVY, 10, ending.signal);
     ending.abort();
     await turn();
-    expect(ready).toHaveLength(10);
-    expect(slots.stats()).toEqual({ waiting: 0 });
-    expect((await start(HEAVY, 10, ending.signal)).ready).toHaveLength(10);
+    expect(ready).toHaveLength(4);
+    expect(refused.map(({ name }) => name)).toEqual(Array(6).fill('Unavailable'));
+    expect(slots.stats()).toMatchObject({ waiting: 0 });
+    expect((await start(HEAVY, 10, ending.signal)).refused).toHaveLength(10);
+  });
+
+  test('takes another slot when a batch has held one for long', async () => {
+    const [long, ...others] = (await start(HEAVY, 4)).batches;
+    pass();
+    await start(HEAVY, 4);
+    let isReady = false;
+    long!.slot.ready(never).then(() => {
+      isReady = true;
+    });
+    await turn();
+    expect(isReady).toBe(false);
+    expect(slots.stats()).toMatchObject({ waiting: 1 });
+    for (const { slot, run } of others) {
+      run.resolve();
+      slot[Symbol.dispose]();
+    }
+    await turn();
+    expect(isReady).toBe(false);
+    pass();
+    await turn();
+    expect(isReady).toBe(true);
   });
 });
 

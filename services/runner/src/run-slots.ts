@@ -1,20 +1,26 @@
 import { createLinkedList, type LinkedList } from '@wellspring/core/linked-list';
+import { Unavailable } from '@wellspring/core/unavailable';
 import type { OwnerCosts } from './owner-costs.ts';
 import { createSlotLimit, MIN_SLOTS, type SlotLimit } from './slot-limit.ts';
 
 /**
  * Limits the runs in progress of owners that cause most of the work while the main thread is overloaded: the more of them,
  * the longer each turn of the thread, and every read and write of the runs of other owners waits for a turn. A slot is for
- * a few runs of one batch, which are committed together.
+ * several runs of one batch: runs of one source share commits.
  */
 export interface RunSlots {
   /** Slots for the runs of one batch, one after the other. */
   open(ownerId: string): BatchSlots;
-  stats(): { waiting: number };
+  stats(): {
+    /** Slots that a heavy owner may hold. */
+    limit: number;
+    /** Batches that wait. */
+    waiting: number;
+  };
 }
 
 export interface BatchSlots extends Disposable {
-  /** Waits until the next run may start, or the signal is aborted. */
+  /** Waits until the next run may start. @throws Unavailable when the signal is aborted meanwhile */
   ready(signal: AbortSignal): Promise<void>;
   /** A run has started. @param done settles when it is committed */
   add(done: Promise<void>): void;
@@ -26,24 +32,30 @@ const RUNS_PER_SLOT = 16;
 /** A slot that is held longer does not count: its runs wait for something else than the main thread, maybe for each other. */
 const MAX_HELD_MS = 5_000;
 
+interface Slot {
+  isHeld(): boolean;
+  /** Further calls have no effect. */
+  release(): void;
+}
+
 interface Owner {
   held: number;
   waiting: LinkedList<() => void>;
 }
 
-/** Is given back when its batch has left it and its runs are done. */
-function createSlot(release: () => void) {
+/** A slot is given back when its batch has left it and its runs are done. */
+function useSlot({ isHeld, release }: Slot) {
+  let runs = 0;
   let users = 1;
   const leave = () => {
     users -= 1;
     if (users === 0) release();
   };
   return {
-    /** Number of runs started. */
-    runs: 0,
+    takesRun: () => isHeld() && runs < RUNS_PER_SLOT,
     leave,
     add(done: Promise<void>) {
-      this.runs += 1;
+      runs += 1;
       users += 1;
       done.then(leave, leave);
     },
@@ -70,8 +82,7 @@ export function createRunSlots(
   const mayTake = (ownerId: string, { held }: Owner): boolean =>
     held < MIN_SLOTS || held < limit.current || !costs.isHeavy(ownerId);
 
-  /** @returns a function that gives the slot back; further calls have no effect */
-  function take(ownerId: string, owner: Owner): () => void {
+  function take(ownerId: string, owner: Owner): Slot {
     let isReleased = false;
     owner.held += 1;
     const cancel = later(MAX_HELD_MS, release);
@@ -84,10 +95,10 @@ export function createRunSlots(
       while (owner.waiting.size > 0 && mayTake(ownerId, owner)) owner.waiting.first!();
       if (owner.held === 0) owners.delete(ownerId);
     }
-    return release;
+    return { isHeld: () => !isReleased, release };
   }
 
-  async function acquire(ownerId: string, signal: AbortSignal): Promise<() => void> {
+  async function acquire(ownerId: string, signal: AbortSignal): Promise<Slot> {
     limit.adapt(mostHeld);
     let owner = owners.get(ownerId);
     if (!owner) {
@@ -96,37 +107,46 @@ export function createRunSlots(
     }
     const { waiting } = owner;
     if (waiting.size === 0 && mayTake(ownerId, owner)) return take(ownerId, owner);
-    if (signal.aborted) return () => {};
-    return new Promise((resolve) => {
-      const end = (release: () => void) => {
+    const ends = () => new Unavailable('The process ends');
+    if (signal.aborted) throw ends();
+    return new Promise((resolve, reject) => {
+      const settle = () => {
         remove();
         signal.removeEventListener('abort', abort);
-        resolve(release);
       };
-      const abort = () => end(() => {});
-      const remove = waiting.append(() => end(take(ownerId, owner)));
+      const abort = () => {
+        settle();
+        reject(ends());
+      };
+      const remove = waiting.append(() => {
+        settle();
+        resolve(take(ownerId, owner));
+      });
       signal.addEventListener('abort', abort, { once: true });
     });
   }
 
   return {
     open(ownerId) {
-      let slot: ReturnType<typeof createSlot> | undefined;
+      let used: ReturnType<typeof useSlot> | undefined;
+      const leave = () => {
+        used?.leave();
+        used = undefined;
+      };
       return {
         async ready(signal) {
-          if (slot && slot.runs < RUNS_PER_SLOT) return;
-          slot?.leave();
-          slot = createSlot(await acquire(ownerId, signal));
+          if (used?.takesRun()) return;
+          leave();
+          used = useSlot(await acquire(ownerId, signal));
         },
         add(done) {
-          slot?.add(done);
+          used?.add(done);
         },
-        [Symbol.dispose]() {
-          slot?.leave();
-        },
+        [Symbol.dispose]: leave,
       };
     },
     stats: () => ({
+      limit: limit.current,
       waiting: [...owners.values()].reduce((sum, { waiting }) => sum + waiting.size, 0),
     }),
   };

@@ -15,7 +15,6 @@ import { prepareWorker } from './prepare.ts';
 import { createRunPermits, PERMIT_COUNTS, type PermitCounts } from './run-permits.ts';
 import { createRunRooms } from './run-room.ts';
 import { createRunSlots } from './run-slots.ts';
-import type { SlotLimit } from './slot-limit.ts';
 import { testWorker } from './test-run.ts';
 import { createUsageMeter } from './usage.ts';
 
@@ -28,8 +27,8 @@ export interface RunnerDeps
   packager: Packager;
   /** Default: PERMIT_COUNTS. */
   permits?: PermitCounts;
-  /** Default: adapted to the load of the main thread. */
-  slotLimit?: SlotLimit;
+  /** Default: createRunSlots. */
+  openSlots?: typeof createRunSlots;
 }
 
 /** Executes user code: runs of sources and workflows, hooks, definitions, methods that configure, and test runs. */
@@ -53,10 +52,15 @@ export function createRunnerService(deps: RunnerDeps): Service {
     () => permits.stats().waiting,
   );
   const costs = createOwnerCosts(deps.clock);
-  const slots = createRunSlots(costs, deps.slotLimit);
+  const slots = (deps.openSlots ?? createRunSlots)(costs);
+  metrics.gauge(
+    'wellspring_run_slots_limit',
+    'Slots for runs that an owner may hold if it causes most of the work; 256: the main thread is not overloaded',
+    () => slots.stats().limit,
+  );
   metrics.gauge(
     'wellspring_run_slots_waiting',
-    'Batches of runs that wait for a slot of their owner, because the main thread is overloaded',
+    'Batches of runs that wait for a slot of their owner',
     () => slots.stats().waiting,
   );
   const openRoom = createRunRooms(deps.memory.effects, costs);

@@ -38,17 +38,19 @@ export function createSlotLimit(
 ): SlotLimit {
   let last = { ...turns(), at: now() };
   let limit = MAX_SLOTS;
+  /** One long turn, such as a garbage collection, is no overload. */
+  let isLong = false;
 
   return {
     adapt(mostHeld) {
       if (now() - last.at < INTERVAL_MS) return;
       const next = { ...turns(), at: now() };
-      const meanMs = (next.busyMs - last.busyMs) / Math.max(1, next.count - last.count);
+      const wasLong = isLong;
+      isLong = (next.busyMs - last.busyMs) / Math.max(1, next.count - last.count) > MAX_TURN_MS;
+      const intervals = Math.floor((next.at - last.at) / INTERVAL_MS);
       last = next;
-      limit =
-        meanMs > MAX_TURN_MS
-          ? Math.max(MIN_SLOTS, Math.floor(Math.min(limit, mostHeld()) * DECREASE))
-          : Math.min(MAX_SLOTS, Math.ceil(limit * INCREASE));
+      if (!isLong) limit = Math.min(MAX_SLOTS, Math.ceil(limit * INCREASE ** intervals));
+      else if (wasLong) limit = Math.max(MIN_SLOTS, Math.floor(Math.min(limit, mostHeld()) * DECREASE));
     },
     get current() {
       return limit;
