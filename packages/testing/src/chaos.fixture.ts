@@ -47,7 +47,7 @@ export function chaosSuite(): void {
   test('while a gateway, a runner and a delivery process have lost Redis alone, all calls are accepted, and nothing is lost or emitted twice', async () => {
     const { cluster, sink } = fixture;
     const pipeline = await deployPipeline(cluster, sink);
-    const loads = fixture.load(pipeline, { pauseMs: 60 });
+    const loads = fixture.load(pipeline);
     const acceptedMore = () => Promise.all(loads.map((load) => load.acceptedMore(50)));
     await acceptedMore();
     const cut = (['gateway', 'runner', 'delivery'] as const).map(

@@ -6,6 +6,9 @@ import { type ServerSet, type ServerSetOptions, startServers } from './servers/s
 import { type TempDir, tempDir } from './temp-dir.ts';
 import { createWebhookSink, type WebhookSink } from './webhook-sink.ts';
 
+/** Between two calls of a connection, so that the serial workflow of the pipeline keeps up. */
+const PAUSE_MS = 60;
+
 export interface ClusterKit {
   servers: ServerSet;
   cluster: Cluster;
@@ -23,7 +26,7 @@ export function useCluster(
 ): ClusterKit {
   let dir: TempDir | undefined;
   const fixture = {
-    load({ plain, counting }, { connections = 2, pauseMs = 0 } = {}) {
+    load({ plain, counting }, { connections = 2, pauseMs = PAUSE_MS } = {}) {
       const urls = (path: string) => fixture.cluster.of('gateway').map(({ url }) => url + path);
       return [
         createLoad('p', urls(plain.path), connections, pauseMs),

@@ -17,7 +17,7 @@ export function failoverSuite(): void {
     const { cluster, sink } = fixture;
     const { mongo, rabbit } = fixture.servers;
     const pipeline = await deployPipeline(cluster, sink);
-    const loads = fixture.load(pipeline, { pauseMs: 60 });
+    const loads = fixture.load(pipeline);
     const acceptedMore = () => Promise.all(loads.map((load) => load.acceptedMore(50)));
     const afterMs: Record<string, number> = {};
     // Offset to the times in the logs.

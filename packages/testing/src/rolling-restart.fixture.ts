@@ -26,7 +26,7 @@ export function rollingRestartSuite(): void {
   test('every process is replaced under load: no 5xx, nothing lost, no stream has a gap', async () => {
     const { cluster, sink } = fixture;
     const pipeline = await deployPipeline(cluster, sink);
-    const loads = fixture.load(pipeline, { pauseMs: 60 });
+    const loads = fixture.load(pipeline);
     const clients = cluster.of('gateway').map(({ url }) => createClient({ url, key: cluster.apiKey }));
     let replacing = true;
     const apiUsers = clients.map((client) => useApi(client, () => replacing));

@@ -4,22 +4,12 @@ import { OWNER } from '@wellspring/testing/rows';
 import { usePlatform } from './platform.fixture.ts';
 import { createRunSlots } from './run-slots.ts';
 import { MIN_SLOTS } from './slot-limit.ts';
+import { createSlotTimers } from './slot-timers.fixture.ts';
 
-/** Ends the time for which the slots that are held may be held. */
-let expire = () => {};
-
+const timers = createSlotTimers();
 // The main thread is overloaded for all of the test.
 const t = usePlatform({
-  openSlots(costs) {
-    const timers = new Set<() => void>();
-    expire = () => {
-      for (const then of [...timers]) then();
-    };
-    return createRunSlots(costs, { adapt() {}, current: MIN_SLOTS }, (_ms, then) => {
-      timers.add(then);
-      return () => void timers.delete(then);
-    });
-  },
+  openSlots: (costs) => createRunSlots(costs, { adapt() {}, current: MIN_SLOTS }, timers.later),
 });
 
 const BUSY = 'u_busy0000001';
@@ -50,7 +40,7 @@ test('an owner that causes most of an overload waits for slots, another owner do
   expect(await waiting()).toBe(4);
 
   // Runs that wait for each other would otherwise wait for ever.
-  expire();
+  timers.expire();
   await eventually(() => t.busy() === busy.length + others.length, { ms: 30_000 });
   expect(await waiting()).toBe(0);
 

@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import { createRunSlots, type RunSlots } from './run-slots.ts';
 import type { SlotLimit } from './slot-limit.ts';
+import { createSlotTimers } from './slot-timers.fixture.ts';
 
 const HEAVY = 'u_heavy';
 const LIGHT = 'u_light';
@@ -11,21 +12,14 @@ const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 let limit: { -readonly [K in keyof SlotLimit]: SlotLimit[K] };
 let heavy: Set<string>;
-/** Lets the time pass for which a slot may be held. */
-let pass: () => void;
+let expire: () => void;
 let slots: RunSlots;
 beforeEach(() => {
   limit = { current: 4, adapt() {} };
   heavy = new Set([HEAVY]);
-  const timers = new Set<() => void>();
-  const later = (_ms: number, then: () => void) => {
-    timers.add(then);
-    return () => void timers.delete(then);
-  };
-  pass = () => {
-    for (const then of [...timers]) then();
-  };
-  slots = createRunSlots({ isHeavy: (ownerId) => heavy.has(ownerId) }, limit, later);
+  const timers = createSlotTimers();
+  expire = timers.expire;
+  slots = createRunSlots({ isHeavy: (ownerId) => heavy.has(ownerId) }, limit, timers.later);
 });
 
 const never = new AbortController().signal;
@@ -87,7 +81,7 @@ describe('an owner that causes most of the work', () => {
 
   test('gets further slots when runs do not end', async () => {
     const { ready, batches } = await start(HEAVY, 10);
-    pass();
+    expire();
     await turn();
     expect(ready).toHaveLength(8);
     // A slot that is given back late does not count twice.
@@ -97,7 +91,7 @@ describe('an owner that causes most of the work', () => {
     }
     await turn();
     expect(ready).toHaveLength(8);
-    pass();
+    expire();
     await turn();
     expect(ready).toHaveLength(10);
   });
@@ -115,7 +109,7 @@ describe('an owner that causes most of the work', () => {
 
   test('takes another slot when a batch has held one for long', async () => {
     const [long, ...others] = (await start(HEAVY, 4)).batches;
-    pass();
+    expire();
     await start(HEAVY, 4);
     let isReady = false;
     long!.slot.ready(never).then(() => {
@@ -130,14 +124,13 @@ describe('an owner that causes most of the work', () => {
     }
     await turn();
     expect(isReady).toBe(false);
-    pass();
+    expire();
     await turn();
     expect(isReady).toBe(true);
   });
 });
 
 test('a batch gives its slot back after sixteen runs', async () => {
-  limit.current = 1;
   const long = slots.open(HEAVY);
   const runs = Array.from({ length: 17 }, run);
   for (const { promise } of runs.slice(0, 16)) {

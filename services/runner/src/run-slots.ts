@@ -1,7 +1,7 @@
 import { createLinkedList, type LinkedList } from '@wellspring/core/linked-list';
 import { Unavailable } from '@wellspring/core/unavailable';
 import type { OwnerCosts } from './owner-costs.ts';
-import { createSlotLimit, MIN_SLOTS, type SlotLimit } from './slot-limit.ts';
+import { createSlotLimit, type SlotLimit } from './slot-limit.ts';
 
 /**
  * Limits the runs in progress of owners that cause most of the work while the main thread is overloaded: the more of them,
@@ -80,7 +80,7 @@ export function createRunSlots(
   const mostHeld = () => Math.max(0, ...owners.values().map(({ held }) => held));
 
   const mayTake = (ownerId: string, { held }: Owner): boolean =>
-    held < MIN_SLOTS || held < limit.current || !costs.isHeavy(ownerId);
+    held < limit.current || !costs.isHeavy(ownerId);
 
   function take(ownerId: string, owner: Owner): Slot {
     let isReleased = false;

@@ -1,14 +1,16 @@
 import { performance } from 'node:perf_hooks';
+import { PERMIT_COUNTS } from './run-permits.ts';
 
 /** How many slots for runs an owner may hold while it causes most of the work. */
 export interface SlotLimit {
   /** Adapts the limit to the turns of the main thread since the last time. @param mostHeld the most slots that one owner holds */
   adapt(mostHeld: () => number): void;
+  /** MIN_SLOTS to MAX_SLOTS. */
   readonly current: number;
 }
 
 /** Turns of the main thread since the start of the process. */
-export interface Turns {
+interface Turns {
   count: number;
   /** Their duration in ms, waits for a processor included. */
   busyMs: number;
@@ -21,8 +23,8 @@ export interface Turns {
 const MAX_TURN_MS = 50;
 const INTERVAL_MS = 250;
 export const MIN_SLOTS = 4;
-/** No limit: as many as batches of runs. */
-export const MAX_SLOTS = 256;
+/** No limit: as many as run permits. */
+export const MAX_SLOTS = PERMIT_COUNTS.runs;
 const DECREASE = 0.7;
 const INCREASE = 1.1;
 
