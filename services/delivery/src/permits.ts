@@ -1,4 +1,5 @@
 import { backoff } from '@wellspring/core/backoff';
+import { createLinkedList, type LinkedList } from '@wellspring/core/linked-list';
 import type { WebhookRow } from '@wellspring/store/collections/webhooks';
 import type { FirstAttemptTimeout } from './first-attempt-timeout.ts';
 import { createSlowAttempts } from './slow-attempts.ts';
@@ -29,11 +30,8 @@ export interface Receiver {
   claiming: boolean;
   /** Number of permits. */
   held: number;
-  readonly waiters: Waiter[];
-}
-
-interface Waiter {
-  grant(permit: Permit | undefined): void;
+  /** Attempts that wait for a permit; they are called with it, or with undefined if they get none. */
+  readonly waiters: LinkedList<(permit: Permit | undefined) => void>;
 }
 
 /** The right to make one attempt. */
@@ -163,15 +161,15 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
 
   /** Grants permits to waiters of this receiver and of blocked ones. */
   function serve(receiver: Receiver): void {
-    if (receiver.waiters.length > 0) blocked.add(receiver);
+    if (receiver.waiters.size > 0) blocked.add(receiver);
     let checks = MAX_BLOCKED_CHECKS;
     for (const one of blocked) {
       if (checks-- === 0) break;
       blocked.delete(one);
-      let found = one.waiters.length === 0 ? 'receiver' : exhaustedLimit(one);
+      let found = one.waiters.size === 0 ? 'receiver' : exhaustedLimit(one);
       while (found === undefined) {
-        one.waiters.shift()!.grant(grant(one));
-        found = one.waiters.length === 0 ? 'receiver' : exhaustedLimit(one);
+        one.waiters.first!(grant(one));
+        found = one.waiters.size === 0 ? 'receiver' : exhaustedLimit(one);
       }
       if (found !== 'receiver') blocked.add(one);
       if (found === 'total') break;
@@ -183,12 +181,12 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
     for (const [id, receiver] of receivers) {
       if (receivers.size <= MAX_RECEIVERS) return;
       const { held, waiters } = receiver;
-      if (held === 0 && !withDueRows.has(receiver) && waiters.length === 0) receivers.delete(id);
+      if (held === 0 && !withDueRows.has(receiver) && waiters.size === 0) receivers.delete(id);
     }
   }
 
   function dismiss({ waiters }: Receiver): void {
-    for (const { grant: end } of waiters.splice(0)) end(undefined);
+    for (const settle of waiters) settle(undefined);
   }
 
   function update(receiver: Receiver, { failures, tried_at }: Health): void {
@@ -209,7 +207,7 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
           success_stored_at: 0,
           claiming: false,
           held: 0,
-          waiters: [],
+          waiters: createLinkedList(),
         };
         receivers.set(id, receiver);
         if (receivers.size > MAX_RECEIVERS) forgetIdle();
@@ -220,20 +218,16 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
     acquire(receiver, timeout) {
       // The oldest deliveries go first.
       if (closed || withDueRows.has(receiver) || isPaused(receiver)) return Promise.resolve(undefined);
-      const found = receiver.waiters.length > 0 ? 'receiver' : exhaustedLimit(receiver);
+      const found = receiver.waiters.size > 0 ? 'receiver' : exhaustedLimit(receiver);
       if (found === undefined) return Promise.resolve(grant(receiver));
       return new Promise((resolve) => {
-        const waiter: Waiter = {
-          grant(given) {
-            stop();
-            resolve(given);
-          },
+        const settle = (permit?: Permit) => {
+          remove();
+          stop();
+          resolve(permit);
         };
-        const stop = timeout(() => {
-          receiver.waiters.splice(receiver.waiters.indexOf(waiter), 1);
-          resolve(undefined);
-        });
-        receiver.waiters.push(waiter);
+        const stop = timeout(settle);
+        const remove = receiver.waiters.append(settle);
         if (found !== 'receiver') blocked.add(receiver);
         if (found === 'probation') endSlowAttempts([receiver.owner_id]);
       });
