@@ -36,7 +36,6 @@ export function admissionConformance(bench: () => Bench): void {
       const { admit, asked, held, open } = gate();
       const seen: { key: string; jobs: unknown[]; held: string[] }[] = [];
       consume(async (jobs) => void seen.push({ key: jobs[0].key, jobs: values(jobs), held: [...held] }), {
-        concurrency: 1,
         batch: 2,
         admit,
       });

@@ -17,10 +17,7 @@ export const values = (jobs: readonly Job[]): unknown[] => jobs.map(({ payload }
 interface Bench {
   queue: Queue;
   now(): number;
-  consume(
-    handler: Handler,
-    options?: { batch?: number; concurrency?: number; signal?: AbortSignal },
-  ): Promise<void>;
+  consume(handler: Handler, options?: { batch?: number; signal?: AbortSignal }): Promise<void>;
   /** Advances the clock in steps of this many ms until the condition holds. */
   until(condition: () => boolean | Promise<boolean>, step?: number): Promise<void>;
   /** Consumes this many jobs, in order. */
@@ -172,7 +169,7 @@ export function failuresConformance(bench: () => Bench): void {
         if (nth === 1) await first.promise;
         else if (nth > 3) await again.promise;
       },
-      { concurrency: 1, signal: end.signal },
+      { signal: end.signal },
     ).then(() => {
       ended = true;
     });

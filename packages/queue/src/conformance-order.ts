@@ -4,10 +4,7 @@ import type { Handler, Queue } from './port.ts';
 
 export interface Harness {
   queue: Queue;
-  consume(
-    handler: Handler,
-    options: { batch: number; concurrency: number; signal: AbortSignal },
-  ): Promise<void>;
+  consume(handler: Handler, options: { batch: number; signal: AbortSignal }): Promise<void>;
   until(condition: () => boolean, step: number): Promise<void>;
 }
 
@@ -16,13 +13,12 @@ const plan = fc.record({
     maxLength: 25,
   }),
   batch: fc.integer({ min: 1, max: 6 }),
-  concurrency: fc.integer({ min: 1, max: 4 }),
 });
 
 /** Property: jobs of a key are handled in order, one batch at a time, under random failures and batch sizes. */
 export function keptInOrder({ queue, consume, until }: Harness) {
   let round = 0;
-  return fc.asyncProperty(plan, async ({ jobs, batch, concurrency }) => {
+  return fc.asyncProperty(plan, async ({ jobs, batch }) => {
     round += 1;
     const left = jobs.map(({ failures }) => failures);
     const done: number[] = [];
@@ -44,7 +40,7 @@ export function keptInOrder({ queue, consume, until }: Harness) {
         }
         done.push(...indexes);
       },
-      { batch, concurrency, signal: end.signal },
+      { batch, signal: end.signal },
     );
     await Promise.all(
       jobs.map(({ key }, index) =>

@@ -50,15 +50,9 @@ export function queueConformance(
 
     const consume = (
       handler: Handler,
-      {
-        concurrency = 8,
-        batch = 1,
-        of = queue,
-        signal = stop.signal,
-        admit,
-      }: Partial<ConsumeOptions> & { of?: Queue } = {},
+      { batch = 1, of = queue, signal = stop.signal, admit }: Partial<ConsumeOptions> & { of?: Queue } = {},
     ) => {
-      const options = { concurrency, batch, signal, ...(admit && { admit }) };
+      const options = { batch, signal, ...(admit && { admit }) };
       const ended = of.consume('runs', handler, options);
       consumers.push(ended);
       return ended;
@@ -158,51 +152,24 @@ export function queueConformance(
       ]);
       const seen = await new Promise<Job[]>((resolve) => {
         const jobs: Job[] = [];
-        consume(
-          async ([first]) => {
-            if (jobs.push(first) === 52) resolve(jobs);
-          },
-          { concurrency: 1 },
-        );
+        consume(async ([first]) => {
+          if (jobs.push(first) === 52) resolve(jobs);
+        });
       });
       expect(values(seen).indexOf('one')).toBeLessThan(4);
       expect(values(seen).indexOf('two')).toBeLessThan(4);
     });
 
-    test('at most `concurrency` batches run at the same time', async () => {
-      await publishTo(30, (i) => `k${i}`);
-      let running = 0;
-      let most = 0;
-      let done = 0;
-      consume(
-        async () => {
-          running += 1;
-          most = Math.max(most, running);
-          await queue.ping();
-          running -= 1;
-          done += 1;
-        },
-        { concurrency: 3 },
+    test('a queue has one consumer in a process, and another one after its end', async () => {
+      const end = new AbortController();
+      const first = consume(async () => {}, { signal: end.signal });
+      await expect(queue.consume('runs', async () => {}, { signal: stop.signal })).rejects.toThrow(
+        'The queue runs already has a consumer.',
       );
-      await until(() => done === 30);
-      expect(most).toBe(3);
-    });
-
-    test('two consumers share the jobs, and each job is handled once', async () => {
-      const done: unknown[][] = [[], []];
-      for (const mine of done) {
-        consume(
-          async (jobs) => {
-            mine.push(...values(jobs));
-            await queue.ping();
-          },
-          { concurrency: 2 },
-        );
-      }
-      await publishTo(40, (i) => `k${i % 10}`);
-      await until(() => done.flat().length >= 40);
-      expect(done.flat().toSorted((a, b) => Number(a) - Number(b))).toEqual(numbers(40));
-      for (const mine of done) expect(mine.length).toBeGreaterThan(0);
+      end.abort();
+      await first;
+      await publishTo(3, (i) => `k${i}`);
+      expect(values(await drain(3)).toSorted()).toEqual([0, 1, 2]);
     });
 
     test('purging a source drops its waiting jobs in all shards, and no others', async () => {
@@ -244,20 +211,20 @@ export function queueConformance(
           seen.push(...values(jobs));
           await held.promise;
         },
-        { concurrency: 1, signal: end.signal },
+        { signal: end.signal },
       ).then(() => {
         ended = true;
       });
       await queue.publishMany('runs', [job('a', 1), job('a', 2), job('b', 3)]);
-      await until(() => seen.length === 1);
+      await until(() => seen.length === 2);
       end.abort();
       await subject.advance(50);
       expect(ended).toBe(false);
       held.resolve();
       await consumer;
-      expect(seen).toHaveLength(1);
-      expect([...seen, ...values(await drain(2))].toSorted()).toEqual([1, 2, 3]);
-      await queue.consume('runs', async () => {}, { concurrency: 1, signal: AbortSignal.abort() });
+      expect(seen.toSorted()).toEqual([1, 3]);
+      expect(values(await drain(1))).toEqual([2]);
+      await queue.consume('runs', async () => {}, { signal: AbortSignal.abort() });
     });
 
     test('unfinished jobs survive a kill, in order and with their attempts', async () => {

@@ -14,8 +14,6 @@ export const MAX_BATCH_BYTES = 1024 * 1024;
 interface Consumer {
   handler: Handler;
   options: ConsumeOptions;
-  /** Batches that count towards the concurrency. */
-  running: number;
   /** Batches that are out. */
   out: number;
   ended(): void;
@@ -32,12 +30,10 @@ export interface DispatcherOptions<J extends WaitingJob> {
 }
 
 /**
- * Hands the jobs of one queue to the consumers of this process: those of a key in order and one batch at a time, the keys
+ * Hands the jobs of one queue to the consumer of this process: those of a key in order and one batch at a time, the keys
  * in turns. Failed jobs wait for their backoff or become dead letters.
  */
 export interface Dispatcher<J extends WaitingJob> {
-  /** Number of consumers. */
-  readonly consumers: number;
   /** Appends a job to its key. */
   offer(job: J): void;
   /** Number of waiting jobs of the key in memory. */
@@ -46,14 +42,17 @@ export interface Dispatcher<J extends WaitingJob> {
   admissionSince(key: string): number | undefined;
   /** Takes waiting jobs out of memory; those that are out are not affected. */
   withdraw(isSelected: (key: string) => boolean, chosen: (job: J) => boolean): J[];
-  /** Resolves when the consumer's signal is aborted and its last batch has ended. */
+  /**
+   * Resolves when the consumer's signal is aborted and its last batch has ended.
+   * @throws Error while there is another consumer
+   */
   consume(handler: Handler, options: ConsumeOptions): Promise<void>;
 }
 
 export function createDispatcher<J extends WaitingJob>(options: DispatcherOptions<J>): Dispatcher<J> {
   const { queue, source, budget, clock, log, closing } = options;
   const keyQueues = createKeyQueues<J>();
-  const consumers = new Set<Consumer>();
+  let consumer: Consumer | undefined;
   let isScheduled = false;
 
   /** Dispatches at the end of the event loop turn, so that jobs that arrive together form batches. */
@@ -67,38 +66,27 @@ export function createDispatcher<J extends WaitingJob>(options: DispatcherOption
   }
 
   function dispatch(): void {
-    while (!closing.aborted) {
-      const consumer = leastBusy();
-      const keyQueue = consumer && keyQueues.next();
+    while (consumer && !consumer.options.signal.aborted && !closing.aborted) {
+      const keyQueue = keyQueues.next();
       if (!keyQueue) return;
       void handOut(consumer, keyQueue);
     }
   }
 
-  /** The consumer with the fewest running batches that may take another one. */
-  function leastBusy(): Consumer | undefined {
-    let found: Consumer | undefined;
-    for (const one of consumers) {
-      const { signal, concurrency = Number.POSITIVE_INFINITY } = one.options;
-      if (signal.aborted || one.running >= concurrency) continue;
-      if (!found || one.running < found.running) found = one;
-    }
-    return found;
+  function settle(one: Consumer): void {
+    if (one !== consumer || !one.options.signal.aborted || one.out > 0) return;
+    consumer = undefined;
+    one.ended();
   }
 
-  function settle(consumer: Consumer): void {
-    if (!consumer.options.signal.aborted || consumer.out > 0) return;
-    if (consumers.delete(consumer)) consumer.ended();
-  }
-
-  async function handOut(consumer: Consumer, keyQueue: KeyQueue<J>): Promise<void> {
-    const { admit, signal } = consumer.options;
+  async function handOut(one: Consumer, keyQueue: KeyQueue<J>): Promise<void> {
+    const { admit, signal } = one.options;
     const admission = admit && (await admitted(keyQueue, admit, signal));
     if (!admit || admission) {
       if (signal.aborted || closing.aborted) {
         admission?.release();
         keyQueues.release(keyQueue);
-      } else await run(consumer, keyQueue, admission);
+      } else await run(one, keyQueue, admission);
     }
     keyQueues.end(keyQueue);
     schedule();
@@ -125,20 +113,18 @@ export function createDispatcher<J extends WaitingJob>(options: DispatcherOption
   }
 
   /** Jobs are taken after the admission and with their bytes, so that they can be withdrawn while these are pending. */
-  async function run(consumer: Consumer, keyQueue: KeyQueue<J>, admission?: Admission): Promise<void> {
-    const { batch = 1, signal } = consumer.options;
+  async function run(one: Consumer, keyQueue: KeyQueue<J>, admission?: Admission): Promise<void> {
+    const { batch = 1, signal } = one.options;
     const owner = admission?.owner ?? keyQueue.key;
     let isHolding = true;
     const next = () => {
       if (!isHolding) return;
       isHolding = false;
       admission?.release();
-      consumer.running -= 1;
       keyQueues.release(keyQueue);
       schedule();
     };
-    consumer.running += 1;
-    consumer.out += 1;
+    one.out += 1;
     let delay: number | undefined;
     let releaseBytes: (() => void) | undefined;
     try {
@@ -151,7 +137,7 @@ export function createDispatcher<J extends WaitingJob>(options: DispatcherOption
       const jobs = keyQueues.take(keyQueue, batch, bytes);
       if (jobs.length > 0) {
         source.taken(keyQueue.key, waitingIn(keyQueue));
-        delay = await handle(consumer.handler, keyQueue, jobs, next);
+        delay = await handle(one.handler, keyQueue, jobs, next);
       }
     } catch (error) {
       if (!signal.aborted) throw error;
@@ -159,8 +145,8 @@ export function createDispatcher<J extends WaitingJob>(options: DispatcherOption
       next();
       releaseBytes?.();
       if (delay !== undefined) void resume(keyQueue, delay);
-      consumer.out -= 1;
-      settle(consumer);
+      one.out -= 1;
+      settle(one);
     }
   }
 
@@ -225,9 +211,6 @@ export function createDispatcher<J extends WaitingJob>(options: DispatcherOption
   const waitingIn = ({ waiting, head }: KeyQueue<J>) => waiting.length - head;
 
   return {
-    get consumers() {
-      return consumers.size;
-    },
     offer(job) {
       keyQueues.add(job);
       schedule();
@@ -239,13 +222,14 @@ export function createDispatcher<J extends WaitingJob>(options: DispatcherOption
     admissionSince: (key) => keyQueues.get(key)?.admissionSince,
     withdraw: (isSelected, chosen) =>
       [...keyQueues.keys()].filter(isSelected).flatMap((key) => keyQueues.purge(key, chosen)),
-    consume(handler, options) {
-      if (options.signal.aborted) return Promise.resolve();
+    async consume(handler, options) {
+      if (options.signal.aborted) return;
+      if (consumer) throw new Error(`The queue ${queue} already has a consumer.`);
       schedule();
-      return new Promise((ended) => {
-        const consumer: Consumer = { handler, options, running: 0, out: 0, ended };
-        consumers.add(consumer);
-        options.signal.addEventListener('abort', () => settle(consumer), { once: true });
+      await new Promise<void>((ended) => {
+        const one: Consumer = { handler, options, out: 0, ended };
+        consumer = one;
+        options.signal.addEventListener('abort', () => settle(one), { once: true });
       });
     },
   };

@@ -47,8 +47,8 @@ export interface Job {
  * - anything else: redelivered after a backoff; after MAX_ATTEMPTS the first job moves to the dead letters. After some
  *   failures batches have one job, so that no job is given up because of another one.
  *
- * `next` lets the following batch of this key start before this one is done, and ends its share of `concurrency`. The
- * bytes of the batch stay counted. When it fails after that, its jobs are redelivered after jobs that followed them.
+ * `next` lets the following batch of this key start before this one is done. The bytes of the batch stay counted. When it
+ * fails after that, its jobs are redelivered after jobs that followed them.
  *
  * `assertHeld` throws Unavailable when another process may have the jobs. A handler with effects that no epoch fences calls
  * it before each of them, in the same turn: it reads the clock, so that a process that was frozen notices it.
@@ -92,8 +92,6 @@ export interface Admission {
 }
 
 export interface ConsumeOptions {
-  /** Maximum number of batches handled at the same time, except those that called `next`; default: unlimited. */
-  concurrency?: number;
   /**
    * Admission: resolves when the next batch of this key may be handled; until then its jobs stay in the queue.
    * @param signal of the consumer
@@ -125,7 +123,10 @@ export interface Queue {
   publish(queue: QueueName, job: JobInput): Promise<void>;
   /** In this order. */
   publishMany(queue: QueueName, jobs: readonly JobInput[]): Promise<void>;
-  /** Runs until the signal is aborted, and resolves when the running batches have ended. */
+  /**
+   * Runs until the signal is aborted, and resolves when the running batches have ended.
+   * @throws Error while there is another consumer of this queue
+   */
   consume(queue: QueueName, handler: Handler, options: ConsumeOptions): Promise<void>;
   /** Number of waiting and running jobs. */
   depth(queue: QueueName): Promise<number>;

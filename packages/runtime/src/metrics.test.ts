@@ -94,7 +94,7 @@ describe('what waits in the installation', () => {
       async ([job]) => {
         if (job.key === 'b') throw new PoisonJob(job.id, 'no');
       },
-      { concurrency: 2, signal: stop.signal },
+      { signal: stop.signal },
     );
     await eventually(async () => (await value('wellspring_dead_letters')) === 1);
     stop.abort();

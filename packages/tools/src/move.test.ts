@@ -110,7 +110,6 @@ test('a moved job is flagged as redelivered: it may have been handled before the
     const { promise: moved, resolve } = Promise.withResolvers<string>();
     const stop = new AbortController();
     const ended = queue.consume('emitted', async ([{ payload }]) => resolve(payload), {
-      concurrency: 1,
       batch: 1,
       signal: stop.signal,
     });

@@ -137,7 +137,7 @@ async function moveJobs(
       await to.publishMany(name, jobs.map(republished));
       moved += jobs.length;
     },
-    { concurrency: 16, batch: BATCH_SIZE, signal: stop.signal },
+    { batch: BATCH_SIZE, signal: stop.signal },
   );
   while ((await from.depth(name)) > 0) await clock.sleep(POLL_INTERVAL_MS);
   stop.abort();

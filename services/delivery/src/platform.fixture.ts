@@ -250,7 +250,7 @@ export function usePlatform(): Platform {
         jobs.push(JSON.parse(job.payload));
         if (jobs.length >= count) enough.abort();
       },
-      { concurrency: 1, signal: enough.signal },
+      { signal: enough.signal },
     );
     return jobs;
   };

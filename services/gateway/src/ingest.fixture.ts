@@ -32,7 +32,7 @@ beforeAll(async () => {
                   jobs.push(message);
                   if (message.reply_to && reply) call.reply(message.reply_to, reply(message));
                 },
-                { concurrency: 8, signal },
+                { signal },
               ),
           },
         ],

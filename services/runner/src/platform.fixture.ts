@@ -148,7 +148,7 @@ export function usePlatform({ permits, openSlots, memory, ...tuning }: PlatformO
         t.queue.consume(
           'emitted',
           async ([job]) => void t.published.push(JSON.parse(job.payload) as EmittedMessage),
-          { concurrency: 1, signal },
+          { signal },
         ),
     };
     t.run({ name: 'delivery', workers: [collect] });

@@ -242,7 +242,7 @@ describe('running by hand', () => {
         found.push(job.payload);
         done.abort();
       },
-      { concurrency: 1, signal: done.signal },
+      { signal: done.signal },
     );
     return found.map((payload) => JSON.parse(payload));
   };

@@ -15,7 +15,7 @@ test('payloads beyond the cache limit are read from the database', async () => {
   const large = JSON.stringify('x'.repeat(8 * 1024 * 1024));
   for (let i = 0; i < 10; i++) await subject.queue.publish('runs', { key: `k${i}`, payload: large });
   const seen: Job[] = [];
-  subject.consume('runs', async ([job]) => void seen.push(job), { concurrency: 2 });
+  subject.consume('runs', async ([job]) => void seen.push(job));
   await eventually(() => seen.length === 10);
   expect(seen.every(({ payload }) => payload === large)).toBe(true);
 });
@@ -33,7 +33,7 @@ test('jobs finished while the database refused writes are not redelivered after 
       `CREATE TEMP TRIGGER full BEFORE DELETE ON jobs BEGIN SELECT RAISE(ABORT, 'the disk is full'); END`,
     ),
   );
-  subject.consume('runs', async ([job]) => void done.push(job.payload), { concurrency: 1 });
+  subject.consume('runs', async ([job]) => void done.push(job.payload));
   await eventually(() => done.length === 2);
   await subject.advance(60_000);
   await db.write(() => db.exec('DROP TRIGGER full'));
@@ -82,7 +82,7 @@ test('jobs before one that always fails do not become dead letters', async () =>
         done.add(payload);
       }
     },
-    { concurrency: 1, batch: 10 },
+    { batch: 10 },
   );
   for (let i = 0; i < 1000 && (await queue.depth('runs')) > 0; i++) await subject.advance(10_000);
   expect([...done]).toEqual(['0', '1', '2', '3', '4', '5']);
@@ -106,15 +106,11 @@ test('failures while the database refuses writes count no attempt, and the job c
       ),
     );
   }
-  subject.consume(
-    'runs',
-    async ([job]) => {
-      attempts.push(job.attempt);
-      times.push(subject.now());
-      if (failing) throw new Error('the disk is full');
-    },
-    { concurrency: 1 },
-  );
+  subject.consume('runs', async ([job]) => {
+    attempts.push(job.attempt);
+    times.push(subject.now());
+    if (failing) throw new Error('the disk is full');
+  });
   for (let i = 0; i < 1000 && attempts.length < 2 * MAX_ATTEMPTS; i++) await subject.advance(500);
   await db.write(() => db.exec('DROP TRIGGER full1; DROP TRIGGER full2'));
   // An attempt that began earlier still fails.

@@ -111,7 +111,6 @@ export function useProcesses() {
     stops.push(stop);
     const state = { isDead: false };
     const ended = process.queue.consume('runs', ledger.handler(state, ms), {
-      concurrency: 64,
       batch,
       signal: stop.signal,
     });

@@ -105,7 +105,7 @@ await withPrograms(['rabbitmq'], () => {
     async function consumeAs(name: string, process: RabbitProcess) {
       const stop = new AbortController();
       stops.push(stop);
-      void process.queue.consume('runs', handleAs(name), { concurrency: 8, signal: stop.signal });
+      void process.queue.consume('runs', handleAs(name), { signal: stop.signal });
     }
     const one = await start(installation);
     await consumeAs('one', one);

@@ -55,7 +55,7 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
         for (const { key, payload } of jobs)
           seen.set(key, [...(seen.get(key) ?? []), Number(payload.split(' ')[0])]);
       },
-      { concurrency: 64, batch: 16, signal: stop.signal },
+      { batch: 16, signal: stop.signal },
     );
     const quick = Array.from({ length: 40 }, (_, n) => ({ key: `quick${n}`, payload: '0' }));
     await publisher.queue.publishMany('runs', quick);

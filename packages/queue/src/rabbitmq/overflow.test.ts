@@ -40,7 +40,7 @@ await withPrograms(['rabbitmq'], () => {
         } else delays.push(slowBatches - sentAt.get(key)!);
         await handle(batch);
       },
-      { concurrency: 8, batch: 4, signal: stop.signal },
+      { batch: 4, signal: stop.signal },
     );
     await one.queue.publishMany('runs', slow);
     const { store } = installation;
@@ -160,7 +160,7 @@ await withPrograms(['rabbitmq'], () => {
         seen.push(payload);
         if (key === 'dc_1') await held.promise;
       },
-      { concurrency: 8, signal: stop.signal },
+      { signal: stop.signal },
     );
     await one.queue.publishMany(
       'runs',

@@ -49,7 +49,8 @@ export function createPartitions(options: PartitionsOptions): Partitions {
   const overflowRows = store.collection(overflow);
   const owned = new Map<number, Partition>();
   let settled: Promise<unknown> = Promise.resolve();
-  let sharing: { stop: AbortController; ended: Promise<void> } | undefined;
+  /** Resolves when the partitions of the consumer have been released. */
+  let sharing: Promise<void> | undefined;
 
   const sum = (read: (partition: Partition) => number) =>
     owned.values().reduce((total, partition) => total + read(partition), 0);
@@ -147,25 +148,17 @@ export function createPartitions(options: PartitionsOptions): Partitions {
       return sum(({ received }) => received.bytes);
     },
     async consume(handler, consumeOptions) {
-      const { signal } = consumeOptions;
-      if (signal.aborted) return;
-      // Partitions of previous consumers are released first.
-      while (sharing?.stop.signal.aborted) await sharing.ended;
-      if (signal.aborted) return;
-      if (!sharing) {
-        const [stop, left] = [new AbortController(), new AbortController()];
-        const ended = leases.join(queue, handlers, stop.signal).finally(() => {
-          sharing = undefined;
-          left.abort();
-        });
-        void keepFindingOverflow(AbortSignal.any([closing, left.signal]));
-        sharing = { stop, ended };
-      }
-      const current = sharing;
+      if (consumeOptions.signal.aborted) return;
+      if (sharing) throw new Error(`The queue ${queue} already has a consumer.`);
+      const [stop, left] = [new AbortController(), new AbortController()];
+      sharing = leases.join(queue, handlers, stop.signal).finally(() => {
+        sharing = undefined;
+        left.abort();
+      });
+      void keepFindingOverflow(AbortSignal.any([closing, left.signal]));
       await dispatcher.consume(handler, consumeOptions);
-      // The last consumer releases the partitions.
-      if (dispatcher.consumers === 0) current.stop.abort();
-      if (current.stop.signal.aborted) await current.ended;
+      stop.abort();
+      await sharing;
     },
   };
 }

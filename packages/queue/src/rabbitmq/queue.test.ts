@@ -29,7 +29,7 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
         out.resolve();
         return new Promise(() => {});
       },
-      { concurrency: 1, signal: new AbortController().signal },
+      { signal: new AbortController().signal },
     );
     await first.queue.publish('runs', { key: 'dc_1', payload: 'out' });
     await out.promise;
@@ -44,7 +44,7 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
       async ([job]) => {
         seen.push(`${job.payload} ${job.redelivered}`);
       },
-      { concurrency: 1, signal: stop.signal },
+      { signal: stop.signal },
     );
     await eventually(() => seen.length === 1, { ms: 15_000 });
     await second.queue.publish('runs', { key: 'dc_1', payload: 'new' });
@@ -66,7 +66,7 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
       const { queue, close } = await startProcess({ ...installation, partitions: 16, leaseMs: 60_000, log });
       const stop = new AbortController();
       let left = 32;
-      const ended = queue.consume('runs', async () => void left--, { concurrency: 1, signal: stop.signal });
+      const ended = queue.consume('runs', async () => void left--, { signal: stop.signal });
       await queue.publishMany(
         'runs',
         numbers(left).map((n) => ({ key: `dc_${n}`, payload: '{}' })),
@@ -122,7 +122,7 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
       async ([job]) => {
         if (seen.push(job.redelivered) === 1) throw new Unavailable('at the moment');
       },
-      { concurrency: 1, signal: stop.signal },
+      { signal: stop.signal },
     );
     await queue.publish('emitted', { key: 'dc_1', payload: 'x' });
     await eventually(async () => {

@@ -268,7 +268,7 @@ test('dead letters are listed, retried and dropped', async () => {
       attempts += 1;
       throw new PoisonJob(job.id, 'Nobody knows this message.');
     },
-    { concurrency: 1, signal: ending.signal },
+    { signal: ending.signal },
   );
   await queue.publish('emitted', { key: 'dc_1', payload: '{"type":"strange"}' });
   const listed = async () => (await admin('GET', '/dead_letters')).json.data;
