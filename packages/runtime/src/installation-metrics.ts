@@ -31,7 +31,12 @@ export function installationMetrics({
     'wellspring_outbox_oldest_seconds',
     'Age of the oldest committed run that was not published to the fan-out',
     async () => {
-      const [oldest] = await outboxRows.list({ orderBy: 'created_at_ms', order: 'asc', limit: 1 });
+      const [oldest] = await outboxRows.list({
+        orderBy: 'created_at_ms',
+        order: 'asc',
+        limit: 1,
+        texts: false,
+      });
       return secondsSince(oldest?.created_at_ms);
     },
   );
@@ -44,6 +49,7 @@ export function installationMetrics({
         orderBy: 'due_at',
         order: 'asc',
         limit: 1,
+        texts: false,
       });
       return secondsSince(oldest?.due_at);
     },

@@ -179,8 +179,8 @@ export function collectionConformance(name: string, open: () => Promise<StoreSub
       );
       expect(await rows.remove('1')).toBe(true);
       expect(await rows.remove('1')).toBe(false);
-      expect(await rows.removeWhere({ owner: 'o' }, 1, 'rank')).toBe(1);
-      expect(ids(await rows.list({ where: { owner: 'o' }, order: 'asc' }))).toEqual(['2', '3']);
+      expect(await rows.removeWhere({ owner: 'o' }, 1)).toBe(1);
+      expect(await rows.count({ owner: 'o' })).toBe(2);
       expect(await rows.removeWhere({ owner: 'o' }, 1)).toBe(1);
       expect(await rows.removeWhere({ owner: 'o' })).toBe(1);
       expect(await rows.removeWhere({ owner: 'o' })).toBe(0);

@@ -74,8 +74,8 @@ export interface Collection<T extends Row> {
   /** Adds `by` to numeric top-level fields atomically; inserts `initial` with `by` added if the row is missing. */
   increment(id: string, by: Partial<Record<keyof T & string, number>>, initial: T): Promise<void>;
   remove(id: string): Promise<boolean>;
-  /** Removes matching rows, at most `limit`, lowest `orderBy` first; returns their number. */
-  removeWhere(where: Where<T>, limit?: number, orderBy?: keyof T & string): Promise<number>;
+  /** Removes matching rows, at most `limit`; returns their number. */
+  removeWhere(where: Where<T>, limit?: number): Promise<number>;
   /**
    * Sets `fields` on matching rows in the given order and returns the rows as changed. Of several concurrent claimers,
    * exactly one gets a row; so `fields` must make a row no longer match `where`.

@@ -45,6 +45,27 @@ test('keeps the newest events of each stream of each emitter', async () => {
   expect((await run(120)).events).toBe(0);
 });
 
+test.each([
+  ['events', events, (n: number) => event('dc_a', 'events', n, NOW - 1000)],
+  ['logs', logs, (n: number) => log('dc_a', n, NOW - 1000, 2)],
+])('two processes that prune %s at the same time keep the newest', async (_, definition, row) => {
+  const rows = subject.store.collection(definition as typeof events);
+  await rows.insertMany(range(300, (n) => row(n) as EventRow));
+  const { count } = rows;
+  rows.count = async (...given) => {
+    const counted = await count(...given);
+    if (counted > 200) {
+      rows.count = count;
+      await run(100);
+    }
+    return counted;
+  };
+  await run(100);
+  expect(rows.count).toBe(count);
+  const kept = await rows.list({ order: 'asc' });
+  expect(kept.map(({ sort_key }) => sort_key)).toEqual(range(100, (n) => key(NOW - 1000, 200 + n)));
+});
+
 test('keeps delayed events, however many, until they are due', async () => {
   const rows = subject.store.collection(events);
   await rows.insertMany(range(300, (n) => event('dc_a', '$in', n, NOW + DAY)));

@@ -78,18 +78,26 @@ export async function prune(store: Store, retention: Retention) {
 /** Sorts after all ids `<prefix>/<sort key>`, and before those of `<prefix>/jobs`. */
 const pastAll = (prefix: string) => (prefix === '' ? '' : `${prefix}/:`);
 
-/** Removes the oldest matching rows until `keep` are left. */
+/** Removes the oldest matching rows until `keep` are left, also if another process does so at the same time. */
 async function removeBeyond<T extends Row & { sort_key: string }>(
   rows: Collection<T>,
   where: Where<T>,
   keep: number,
   signal?: AbortSignal,
 ): Promise<number> {
+  const within = (range: { gt: string } | { lte: string }): Where<T> => ({
+    ...where,
+    sort_key: { ...(where.sort_key as object | undefined), ...range },
+  });
   let total = 0;
   for (;;) {
-    const excess = (await rows.count(where, keep + BATCH_SIZE)) - keep;
-    if (excess <= 0 || signal?.aborted) return total;
-    total += await rows.removeWhere(where, excess, 'sort_key');
+    const limit = (await rows.count(where, keep + BATCH_SIZE)) - keep;
+    if (limit <= 0 || signal?.aborted) return total;
+    const oldest = await rows.list({ where, orderBy: 'sort_key', order: 'asc', limit, texts: false });
+    const last = oldest.at(-1)?.sort_key;
+    // The other process may have removed rows since they were counted.
+    if (last === undefined || (await rows.count(within({ gt: last }), keep)) < keep) continue;
+    total += await rows.removeWhere(within({ lte: last }));
   }
 }
 

@@ -211,12 +211,11 @@ export function createCollection<T extends Row>(
       }),
     removeNow,
     remove: (id) => db.writeOne(() => removeNow(id)),
-    removeWhere: (where, limit = -1, orderBy) =>
+    removeWhere: (where, limit = -1) =>
       db.writeOne(() => {
         const { sql, values } = conditionOf(where);
-        const order = orderBy ? `ORDER BY ${orderColumn(definition, orderBy, where)}, id` : '';
         const removal = db.statement(
-          `DELETE FROM ${table} WHERE id IN (SELECT id FROM ${table} ${sql} ${order} LIMIT ?)`,
+          `DELETE FROM ${table} WHERE id IN (SELECT id FROM ${table} ${sql} LIMIT ?)`,
         );
         return Number(removal.run(...values, limit).changes);
       }),

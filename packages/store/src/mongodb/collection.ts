@@ -252,16 +252,11 @@ export function createCollection<T extends Row>(
       const { deletedCount } = await execute((all) => all.deleteOne({ _id: encodeString(id) }));
       return deletedCount === 1;
     },
-    async removeWhere(where, limit, orderBy) {
+    async removeWhere(where, limit) {
       const filter = filterOf(definition, where);
       if (limit === undefined) return (await execute((all) => all.deleteMany(filter))).deletedCount;
       for (let removed = 0; ; ) {
-        const ids = await idsOf({
-          where,
-          order: 'asc',
-          limit: limit - removed,
-          ...(orderBy && { orderBy }),
-        });
+        const ids = await idsOf({ where, order: 'asc', limit: limit - removed });
         if (ids.length === 0) return removed;
         const { deletedCount } = await execute((all) =>
           all.deleteMany({ $and: [{ _id: { $in: ids } }, filter] }),
