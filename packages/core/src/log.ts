@@ -6,7 +6,6 @@ export interface Log {
   info(fields: object, event: LogEvent): void;
   warn(fields: object, event: LogEvent): void;
   error(fields: object, event: LogEvent): void;
-  child(fields: object): Log;
 }
 
 export const silentLog: Log = {
@@ -14,5 +13,4 @@ export const silentLog: Log = {
   info() {},
   warn() {},
   error() {},
-  child: () => silentLog,
 };

@@ -22,7 +22,7 @@ export const key = randomBytes(32);
 export const ALICE: Principal = { kind: 'user', user_id: 'u_alice', key_id: 'key_1', org_ids: ['o_1'] };
 export const logged: { fields: Record<string, unknown>; event: string }[] = [];
 const record = (fields: object, event: string) => void logged.push({ fields: { ...fields }, event });
-const log: Log = { debug: record, info: record, warn: record, error: record, child: () => log };
+const log: Log = { debug: record, info: record, warn: record, error: record };
 export let seen: { input: Record<string, unknown>; principal: Principal; params: object } | undefined;
 
 export const memory = createMemory(1);

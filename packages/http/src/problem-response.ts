@@ -1,17 +1,8 @@
 import type { ServerResponse } from 'node:http';
 import type { Log } from '@wellspring/core/log';
 import { invalidParameter, Problem, payloadTooLarge, unavailable } from '@wellspring/core/problem';
-import type { ProblemCode } from '@wellspring/core/problem-codes';
 import { asUnavailable, Unavailable } from '@wellspring/core/unavailable';
 import { BodyTooLarge, NoRoomForBody } from './read-body.ts';
-
-/** With the further fields of the problem. */
-export interface ProblemBody {
-  error: string;
-  code: ProblemCode;
-  param?: string;
-  request_id: string;
-}
 
 /** The Problem to send to the client; undefined: an internal error. */
 function asProblem(error: unknown): Problem | undefined {
@@ -51,14 +42,13 @@ export function sendProblem(
     res.destroy();
     return;
   }
-  const body: ProblemBody = {
+  const text = JSON.stringify({
     error: problem?.message ?? 'Something went wrong on our side.',
     code: problem?.code ?? 'internal_error',
-    ...(problem?.param === undefined ? {} : { param: problem.param }),
+    param: problem?.param,
     ...problem?.details,
     request_id: requestId,
-  };
-  const text = JSON.stringify(body);
+  });
   res.writeHead(problem?.status ?? 500, {
     ...problem?.headers,
     'content-type': 'application/json',

@@ -9,7 +9,7 @@ import type {
 } from '@wellspring/contract/definition';
 import type { Principal } from '@wellspring/contract/principal';
 import type { ComponentRow } from '@wellspring/store/collections/components';
-import { type Accounts, createAccounts } from './accounts.ts';
+import { createAccounts } from './accounts.ts';
 import type { Deps } from './deps.ts';
 
 type Values = Record<string, unknown>;
@@ -43,11 +43,9 @@ export interface Configurator {
   options(configuration: Configuration, prop: string, request: OptionsRequest): Promise<OptionsAnswer>;
 }
 
-export function createConfigurator(
-  deps: Pick<Deps, 'store' | 'call' | 'seal' | 'config'>,
-  accounts: Pick<Accounts, 'check'> = createAccounts(deps),
-): Configurator {
+export function createConfigurator(deps: Pick<Deps, 'store' | 'call' | 'seal' | 'config'>): Configurator {
   const { call, config } = deps;
+  const accounts = createAccounts(deps);
 
   const validate = (
     props: readonly PropDescriptor[],

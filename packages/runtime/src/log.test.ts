@@ -6,9 +6,7 @@ const out = { write: (line: string) => void lines.push(line) };
 const last = () => JSON.parse(lines.at(-1)!) as Record<string, unknown>;
 
 test('a line is JSON with level, time, event and fields', () => {
-  createLog({ logLevel: 'info', logFormat: 'json' }, out)
-    .child({ source_id: 'dc_1' })
-    .warn({ a: 1 }, 'run.finished');
+  createLog({ logLevel: 'info', logFormat: 'json' }, out).warn({ source_id: 'dc_1', a: 1 }, 'run.finished');
   expect(last()).toEqual({
     level: 'warn',
     time: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),

@@ -33,20 +33,13 @@ export function createLog(
     },
     logFormat === 'pretty' ? prettyLines(out) : { write: (line: string) => void out.write(line) },
   );
-  return wrap(logger);
+  return {
+    debug: (fields, event) => logger.debug(fields, event),
+    info: (fields, event) => logger.info(fields, event),
+    warn: (fields, event) => logger.warn(fields, event),
+    error: (fields, event) => logger.error(fields, event),
+  };
 }
-
-type Logger = Pick<ReturnType<typeof pino>, 'debug' | 'info' | 'warn' | 'error'> & {
-  child(fields: object): Logger;
-};
-
-const wrap = (logger: Logger): Log => ({
-  debug: (fields, event) => logger.debug(fields, event),
-  info: (fields, event) => logger.info(fields, event),
-  warn: (fields, event) => logger.warn(fields, event),
-  error: (fields, event) => logger.error(fields, event),
-  child: (fields) => wrap(logger.child(fields)),
-});
 
 /** Those that terminals obey, except the line feed. */
 const CONTROL = /[\0-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]/g;

@@ -1,8 +1,7 @@
 import { hashApiKey } from '@wellspring/core/api-key';
 import { newId } from '@wellspring/core/ids';
-import { apiKeys, type UserRow, users } from '@wellspring/store/collections/users';
-import { insertNew } from '@wellspring/store/insert-new';
-import { type Collection, ConflictError } from '@wellspring/store/port';
+import { apiKeys, users } from '@wellspring/store/collections/users';
+import { findOrInsert } from '@wellspring/store/insert-new';
 import type { Deps } from './deps.ts';
 
 const USERNAME = 'admin';
@@ -17,35 +16,13 @@ export async function applyPresets(
   apiKey: string,
   always: boolean,
 ): Promise<void> {
-  const now = Math.floor(clock.now() / 1000);
   const userRows = store.collection(users);
   const existing = await userRows.find({ username: USERNAME });
-  const user = existing ?? (await newAdmin(userRows, now));
   if (existing && !always) return;
-  const keyRows = store.collection(apiKeys);
-  const hash = hashApiKey(apiKey);
-  try {
-    await insertNew(keyRows, () => ({
-      id: newId('key'),
-      user_id: user.id,
-      hash,
-      name: null,
-      created_at: now,
-      last_used_at: null,
-    }));
-  } catch (error) {
-    if (!(error instanceof ConflictError)) throw error;
-    const taken = await keyRows.find({ hash });
-    if (taken && taken.user_id !== user.id) {
-      throw new Error('WELLSPRING_API_KEY belongs to a user other than admin: set another key.');
-    }
-  }
-}
-
-/** The user; another process may create it at the same moment. */
-async function newAdmin(rows: Collection<UserRow>, now: number): Promise<UserRow> {
-  try {
-    return await insertNew(rows, () => ({
+  const now = Math.floor(clock.now() / 1000);
+  const user =
+    existing ??
+    (await findOrInsert(userRows, { username: USERNAME }, () => ({
       id: newId('u'),
       username: USERNAME,
       email: 'admin@localhost',
@@ -54,10 +31,16 @@ async function newAdmin(rows: Collection<UserRow>, now: number): Promise<UserRow
       daily_compute_time_quota: null,
       created_at: now,
       updated_at: now,
-    }));
-  } catch (error) {
-    const other = error instanceof ConflictError ? await rows.find({ username: USERNAME }) : undefined;
-    if (!other) throw error;
-    return other;
-  }
+    })));
+  const hash = hashApiKey(apiKey);
+  const key = await findOrInsert(store.collection(apiKeys), { hash }, () => ({
+    id: newId('key'),
+    user_id: user.id,
+    hash,
+    name: null,
+    created_at: now,
+    last_used_at: null,
+  }));
+  if (key.user_id !== user.id)
+    throw new Error('WELLSPRING_API_KEY belongs to a user other than admin: set another key.');
 }

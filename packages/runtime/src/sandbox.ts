@@ -1,9 +1,9 @@
-import { createSandbox, IsolationUnavailable, type Sandbox } from '@wellspring/sandbox/sandbox';
+import { createSandbox, type Sandbox } from '@wellspring/sandbox/sandbox';
 import { caFile, packageEnvironment } from './config.ts';
 import type { Deps } from './deps.ts';
 import { platformAddresses } from './platform-addresses.ts';
 
-export { IsolationUnavailable, type Sandbox };
+export type { Sandbox };
 
 /** Starts the processes for user code. @throws IsolationUnavailable when the requested isolation is unavailable */
 export function openSandbox({ config, clock, log, metrics }: Deps): Promise<Sandbox> {

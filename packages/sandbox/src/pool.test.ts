@@ -65,7 +65,7 @@ test('a failed start releases its permit; closing rejects waiting requests', asy
 function recordingLog() {
   const lines: [event: string, fields: object][] = [];
   const keep = (fields: object, event: string) => void lines.push([event, fields]);
-  const log: Log = { debug: keep, info: keep, warn: keep, error: keep, child: () => log };
+  const log: Log = { debug: keep, info: keep, warn: keep, error: keep };
   return { lines, log };
 }
 

@@ -17,13 +17,11 @@ import { processorsForCode } from './scheduling.ts';
 import { selfTest } from './self-test.ts';
 import { createSpawner } from './spawner/spawner.ts';
 import { createSupervisor } from './supervisor.ts';
-import { chooseTier, type Isolation, IsolationUnavailable } from './tiers/choose.ts';
+import { chooseTier, type Isolation } from './tiers/choose.ts';
 import { removeLeftovers } from './tiers/launcher-leftovers.ts';
 import { NOBODY } from './tiers/root-files.ts';
 import { logSharedLimits } from './tiers/user-limits.ts';
 import { createUserIds } from './user-ids.ts';
-
-export { IsolationUnavailable };
 
 export interface SandboxOptions {
   dataDir: string;

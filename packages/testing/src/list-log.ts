@@ -4,6 +4,6 @@ import type { Log } from '@wellspring/core/log';
 export function listLog(): { log: Log; lines: string[] } {
   const lines: string[] = [];
   const line = (_fields: object, event: string) => lines.push(event);
-  const log: Log = { debug: line, info: line, warn: line, error: line, child: () => log };
+  const log: Log = { debug: line, info: line, warn: line, error: line };
   return { log, lines };
 }

@@ -14,6 +14,7 @@ import { decodeCursor } from '@wellspring/core/cursor';
 import { eventSortKey, parseEventId } from '@wellspring/core/event-id';
 import { invalidParameter, notFound, unavailable } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
+import { DEFAULT_LIMIT } from '@wellspring/http/paging';
 import type { Deps } from '@wellspring/runtime/deps';
 import { assertReadableEmitter, assertReadableSource, assertReadableWorkflow } from './access.ts';
 import { type Channel, channelOf, lastOutside } from './channel.ts';
@@ -36,7 +37,6 @@ export interface PageMemory {
 
 type Shown = ReturnType<typeof summaryOf>;
 
-const DEFAULT_LIMIT = 10;
 /** Events of a read, and their usual size; events of the first read, whose size is not known. */
 const CHUNK_SIZE = 16;
 const CHUNK_BYTES = 8 * 1024 * 1024;

@@ -19,7 +19,6 @@ function listen() {
     info() {},
     warn: (fields, event) => void warnings.push({ event, ...fields }),
     error() {},
-    child: () => log,
   };
   return { warnings, clock, logRun: createLogRun(log, clock) };
 }

@@ -1,10 +1,9 @@
 import type { Store } from '../port.ts';
+import { removeAll } from '../remove-all.ts';
 import { DELETED_OWNER, type RowsToKeep, removeEmitterRows, removeSubscriptionsOf } from './delete-source.ts';
 import { deployments } from './sources.ts';
 import { deliveries } from './webhooks.ts';
 import { workflowDeployments, workflows } from './workflows.ts';
-
-const BATCH_SIZE = 500;
 
 /**
  * Removes a workflow and its rows, but not the source that it made. Requests that were already made stay until their
@@ -20,14 +19,8 @@ export async function deleteWorkflowRows(
   await rows.patch(workflowId, { status: 'deleting', transition: null, owner_id: DELETED_OWNER });
   await removeSubscriptionsOf(store, workflowId);
   await removeEmitterRows(store, workflowId);
-  await removePendingSends(store, workflowId);
+  await removeAll(store.collection(deliveries), { webhook_id: workflowId, due_at: { gt: 0 } });
   await store.collection(deployments).removeWhere({ source_id: workflowId });
   await store.collection(workflowDeployments).removeWhere({ workflow_id: workflowId });
   if (!keepOwn) await rows.remove(workflowId);
-}
-
-/** Repeated until nothing is found: a delivery service claims requests meanwhile. */
-async function removePendingSends(store: Store, workflowId: string): Promise<void> {
-  const rows = store.collection(deliveries);
-  while ((await rows.removeWhere({ webhook_id: workflowId, due_at: { gt: 0 } }, BATCH_SIZE)) > 0);
 }

@@ -1,11 +1,5 @@
+import type { Cache } from '@wellspring/core/dedupe';
 import type { CollectionDefinition } from '../collection-definition.ts';
-
-/** Dedupe cache of one channel; see core/dedupe. */
-export interface DedupeCache {
-  unique?: string;
-  greatest?: string;
-  last?: string;
-}
 
 /** The state of an emitter between its runs; written only by commitRun. */
 export interface EmitterStateRow {
@@ -16,7 +10,7 @@ export interface EmitterStateRow {
   /** `$service.db`: JSON texts by key. */
   db: Record<string, string>;
   /** By channel name. */
-  dedupe: Record<string, DedupeCache>;
+  dedupe: Record<string, Cache>;
   /** Sort key of the newest id by stream (`events`, `$errors`, `$logs`, `$in`). */
   last_ids: Record<string, string>;
 }

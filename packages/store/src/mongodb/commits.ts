@@ -23,10 +23,6 @@ const CACHE_SIZE = 50_000;
  */
 type Outcome = 'written' | 'refused' | 'conflict';
 
-export interface Commits {
-  commitRun(commit: RunCommit): Promise<boolean>;
-}
-
 /**
  * Commits runs. The write of the state document is the commit: it contains the rows until they are appended to their
  * collections, by this process or by the next reader of the state (see PendingRows). Concurrent commits of several
@@ -35,7 +31,11 @@ export interface Commits {
  * The write of the state checks that sort keys increase within each stream. So a duplicate found when appending is the
  * same row, and a reader who has seen a row has seen all rows before it.
  */
-export function createCommits(db: Db, pending: PendingRows, now: () => number): Commits {
+export function createCommits(
+  db: Db,
+  pending: PendingRows,
+  now: () => number,
+): (commit: RunCommit) => Promise<boolean> {
   const stored = db.collection<StoredState>(states.name);
   /** By state: the version whose rows are all appended. */
   const appended = createLru<number>(CACHE_SIZE);
@@ -160,16 +160,14 @@ export function createCommits(db: Db, pending: PendingRows, now: () => number): 
   }
 
   const write = shareStatements(SHARING, writeAll);
-  return {
-    async commitRun(commit) {
-      const made = await documentsOf(commit);
-      const { id, size } = made;
-      // A large one has side documents under its token.
-      const token = size > MAX_BYTES ? made.token : (tokens.get(commit) ?? made.token);
-      tokens.set(commit, token);
-      const outcome = await write({ ...made, token }, { key: id, size: size + STATE_BYTES });
-      if (outcome === 'conflict') throw new ConflictError(events.name, ['id']);
-      return outcome === 'written';
-    },
+  return async (commit) => {
+    const made = await documentsOf(commit);
+    const { id, size } = made;
+    // A large one has side documents under its token.
+    const token = size > MAX_BYTES ? made.token : (tokens.get(commit) ?? made.token);
+    tokens.set(commit, token);
+    const outcome = await write({ ...made, token }, { key: id, size: size + STATE_BYTES });
+    if (outcome === 'conflict') throw new ConflictError(events.name, ['id']);
+    return outcome === 'written';
   };
 }

@@ -34,7 +34,7 @@ export interface HeldCommits {
    * @param carried earlier outbox rows that its document contains, too
    */
   hold(commit: CommitOfState, outbox: readonly StoredRow[], carried: readonly StoredRow[]): void;
-  has(commit: { _id: string; _commit: string | undefined }): boolean;
+  has(commit: CommitOfState): boolean;
   /** The unpublished outbox rows that the next commit of a state has to carry on; a large commit carries none. */
   carried(stateId: string, isLarge: boolean): Promise<readonly StoredRow[]>;
   /** An outbox row that is only in the document of its state. */
@@ -100,7 +100,7 @@ export function createHeldCommits({ appendOutbox, clear }: Writes, clock: Clock)
       held.set(_id, { _id, _commit, outbox: [...carried, ...outbox], at: clock.now() });
       clearing ??= releaseOld();
     },
-    has: ({ _id, _commit }) => held.get(_id)?._commit === _commit && _commit !== undefined,
+    has: ({ _id, _commit }) => held.get(_id)?._commit === _commit,
     async carried(stateId, isLarge) {
       const one = held.get(stateId);
       const rows = one ? unpublishedOf(one) : [];

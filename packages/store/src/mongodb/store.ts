@@ -23,7 +23,7 @@ export function createMongoStore({ db, ping }: Mongo, { clock }: { clock: Clock 
   const pending = createPendingRows(db, clock);
   /** A commit failed for lack of room or of the right to write, and the probe has not been written since. */
   let isRefusing = false;
-  const commits = createCommits(db, pending, clock.now);
+  const commitRun = createCommits(db, pending, clock.now);
 
   function make<T extends Row>(definition: CollectionDefinition<T>): Collection<T> {
     if (definition.name === states.name) {
@@ -87,7 +87,7 @@ export function createMongoStore({ db, ping }: Mongo, { clock }: { clock: Clock 
     publishesCommits: false,
     async commitRun(commit) {
       try {
-        return await commits.commitRun(commit);
+        return await commitRun(commit);
       } catch (error) {
         isRefusing ||= refusesWrites(error);
         throw error;
