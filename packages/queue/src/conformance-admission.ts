@@ -79,38 +79,6 @@ export function admissionConformance(bench: () => Bench): void {
       ended.resolve();
     });
 
-    test('jobs waiting for admission can be purged; the unused admission is released', async () => {
-      const { queue, consume, until } = bench();
-      const { admit, waiting, held, open } = gate();
-      const seen: Job[] = [];
-      consume(async (jobs) => void seen.push(...jobs), { admit });
-      await queue.publishMany('runs', [job('gone', 1), job('stays', 2)]);
-      await until(() => waiting.size === 2);
-      await queue.purgeKey('runs', 'gone');
-      await until(async () => (await queue.depth('runs')) === 1);
-      open('gone');
-      await until(() => held.size === 0);
-      open('stays');
-      await until(() => seen.length === 1);
-      expect(values(seen)).toEqual([2]);
-      await until(async () => (await queue.depth('runs')) === 0);
-    });
-
-    test('a purge right after jobs were done counts none of them twice', async () => {
-      const { queue, consume, until } = bench();
-      let done = 0;
-      consume(async (jobs) => {
-        done += jobs.length;
-      });
-      await queue.publishMany(
-        'runs',
-        Array.from({ length: 20 }, (_, n) => job('gone', n)),
-      );
-      await until(() => done === 20);
-      await queue.purgeKey('runs', 'gone');
-      await until(async () => (await queue.depth('runs')) === 0);
-    });
-
     test('a consumer aborted while keys wait for admission leaves their jobs in order to the next consumer', async () => {
       const { queue, consume, until } = bench();
       const { admit, waiting } = gate();

@@ -172,35 +172,6 @@ export function queueConformance(
       expect(values(await drain(3)).toSorted()).toEqual([0, 1, 2]);
     });
 
-    test('purging a source drops its waiting jobs in all shards, and no others', async () => {
-      const held = Promise.withResolvers<void>();
-      const seen: unknown[] = [];
-      consume(async (jobs) => {
-        seen.push(...values(jobs));
-        if (jobs[0].key === 'dc_1') await held.promise;
-      });
-      await queue.publish('runs', job('dc_1', 'running'));
-      await until(() => seen.length === 1);
-      stop.abort();
-      await queue.publishMany('runs', [
-        job('dc_1', 'gone'),
-        job('dc_1#0', 'gone'),
-        job('dc_1#9', 'gone'),
-        job('dc_10', 'stays'),
-        job('dc_1$', 'stays'),
-        job('dc', 'stays'),
-      ]);
-      const late = queue.publish('runs', job('dc_1', 'gone too'));
-      await queue.purgeKey('runs', 'dc_1');
-      await queue.publish('runs', job('dc_1', 'published later'));
-      await late;
-      held.resolve();
-      await Promise.all(consumers);
-      await subject.advance(200);
-      expect(values(await drain(4)).toSorted()).toEqual(['published later', 'stays', 'stays', 'stays']);
-      await until(async () => (await queue.depth('runs')) === 0);
-    });
-
     test('an aborted consumer starts no batch, ends after its running ones, and leaves the other jobs to the next consumer', async () => {
       const end = new AbortController();
       const held = Promise.withResolvers<void>();

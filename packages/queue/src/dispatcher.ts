@@ -41,7 +41,7 @@ export interface Dispatcher<J extends WaitingJob> {
   /** performance.now() at which the key began to wait for its admission; undefined: not waiting. */
   admissionSince(key: string): number | undefined;
   /** Takes waiting jobs out of memory; those that are out are not affected. */
-  withdraw(isSelected: (key: string) => boolean, chosen: (job: J) => boolean): J[];
+  withdraw(isChosen: (job: J) => boolean): J[];
   /**
    * Resolves when the consumer's signal is aborted and its last batch has ended.
    * @throws Error while there is another consumer
@@ -220,8 +220,7 @@ export function createDispatcher<J extends WaitingJob>(options: DispatcherOption
       return found ? waitingIn(found) : 0;
     },
     admissionSince: (key) => keyQueues.get(key)?.admissionSince,
-    withdraw: (isSelected, chosen) =>
-      [...keyQueues.keys()].filter(isSelected).flatMap((key) => keyQueues.purge(key, chosen)),
+    withdraw: keyQueues.withdraw,
     async consume(handler, options) {
       if (options.signal.aborted) return;
       if (consumer) throw new Error(`The queue ${queue} already has a consumer.`);

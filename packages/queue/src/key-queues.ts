@@ -29,7 +29,7 @@ export interface KeyQueues<J extends WaitingJob> {
   next(): KeyQueue<J> | undefined;
   /** Bytes of the next batch: of the first job, and of further ones within the limits. */
   sizeOf(queue: KeyQueue<J>, batch: number, maxBytes?: number): number;
-  /** Removes the next batch of a held queue; none when they were purged. */
+  /** Removes the next batch of a held queue; none when they were withdrawn. */
   take(queue: KeyQueue<J>, batch: number, maxBytes?: number): J[];
   /** Returns jobs that were out to the front, in this order, and holds the queue. */
   giveBack(queue: KeyQueue<J>, jobs: readonly J[]): void;
@@ -38,8 +38,7 @@ export interface KeyQueues<J extends WaitingJob> {
   /** A batch is no longer out. */
   end(queue: KeyQueue<J>): void;
   /** Removes chosen waiting jobs; jobs that are out are not affected. */
-  purge(key: string, chosen: (job: J) => boolean): J[];
-  keys(): Iterable<string>;
+  withdraw(isChosen: (job: J) => boolean): J[];
   get(key: string): KeyQueue<J> | undefined;
 }
 
@@ -135,17 +134,14 @@ export function createKeyQueues<J extends WaitingJob>(): KeyQueues<J> {
       queue.out -= 1;
       reschedule(queue);
     },
-    purge(key, chosen) {
-      const queue = queues.get(key);
-      if (!queue) return [];
-      const waiting = queue.waiting.slice(queue.head);
-      const dropped = waiting.filter(chosen);
-      queue.waiting = waiting.filter((job) => !chosen(job));
-      queue.head = 0;
-      reschedule(queue);
-      return dropped;
-    },
-    keys: () => queues.keys(),
+    withdraw: (isChosen) =>
+      [...queues.values()].flatMap((queue) => {
+        const waiting = queue.waiting.slice(queue.head);
+        queue.waiting = waiting.filter((job) => !isChosen(job));
+        queue.head = 0;
+        reschedule(queue);
+        return waiting.filter(isChosen);
+      }),
     get: (key) => queues.get(key),
   };
 }

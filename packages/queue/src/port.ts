@@ -130,8 +130,6 @@ export interface Queue {
   consume(queue: QueueName, handler: Handler, options: ConsumeOptions): Promise<void>;
   /** Number of waiting and running jobs. */
   depth(queue: QueueName): Promise<number>;
-  /** Drops the waiting jobs of a source with all its shards. */
-  purgeKey(queue: QueueName, sourceId: string): Promise<void>;
   deadLetters: {
     /** Newest first; `after` is an id. Fewer than `limit` also when their payloads reach MAX_LISTED_CHARS. */
     list(options?: { after?: string; limit?: number }): Promise<DeadLetter[]>;

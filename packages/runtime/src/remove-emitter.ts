@@ -8,16 +8,16 @@ import type { Deps } from './deps.ts';
 const FORGET_TIMEOUT_MS = 5_000;
 
 /**
- * Removes a source or workflow with its rows, its waiting jobs and its processes. Its own row is removed last: the
- * service `sources` repeats a removal that was interrupted, or during which the runner did not answer.
+ * Removes a source or workflow with its rows and its processes. Its own row is removed last: the service `sources` repeats
+ * a removal that was interrupted, or during which the runner did not answer. The runner drops its waiting jobs, and answers
+ * their callers.
  */
 export async function removeEmitter(
-  { store, queue, pubsub, call, log }: Pick<Deps, 'store' | 'queue' | 'pubsub' | 'call' | 'log'>,
+  { store, pubsub, call, log }: Pick<Deps, 'store' | 'pubsub' | 'call' | 'log'>,
   id: string,
 ): Promise<void> {
   const deleteRows = isWorkflowId(id) ? deleteWorkflowRows : deleteSourceRows;
   await deleteRows(store, id, { keepOwn: true });
-  await queue.purgeKey('runs', id);
   pubsub.publish(changedTopic(id));
   let keepOwn = false;
   await call

@@ -147,6 +147,8 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
     const owner = await networks.of(deployed.emitter.owner_id);
     const commitLogs = commitsLogs({ live, run, options, room });
     assertHeld();
+    // Its process would be started after those of the source were ended.
+    if (isForgotten()) throw new Fenced(`The source ${sourceId} was deleted`);
     const startedAt = clock.now();
     using failed = new DisposableStack();
     failed.defer(() => {

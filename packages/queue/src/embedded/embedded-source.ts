@@ -57,8 +57,6 @@ export interface EmbeddedSource extends JobSource<EmbeddedJob> {
   stored(jobs: readonly StoredJob[], redriven?: boolean): void;
   /** Jobs whose write was rejected may have become durable all the same: offers them. */
   recovered(): void;
-  /** Rows were removed, except of jobs that are out: forgets their jobs. */
-  purged(isSelected: (key: string) => boolean, seqs: ReadonlySet<number>): void;
   /** Resolves when the rows of finished jobs are removed. */
   removed(): Promise<void>;
 }
@@ -66,7 +64,6 @@ export interface EmbeddedSource extends JobSource<EmbeddedJob> {
 export function createEmbeddedSource(options: EmbeddedSourceOptions): EmbeddedSource {
   const { queue, table, waiting, clock, log, closing } = options;
   const windows = new Map<string, Window>();
-  const out = new Set<number>();
   /** `seq` of jobs from the dead letters. After a restart, all jobs are flagged. */
   const redriven = new Set<number>();
   let dispatcher: Dispatcher<EmbeddedJob>;
@@ -76,8 +73,6 @@ export function createEmbeddedSource(options: EmbeddedSourceOptions): EmbeddedSo
   let inMemory = 0;
   /** `seq` of finished jobs whose removal has not been written. */
   let finished: number[] = [];
-  /** `seq` of finished jobs whose rows are not removed yet. */
-  const unremoved = new Set<number>();
   let removing: Promise<void> | undefined;
 
   function offer(window: Window, row: JobRow, payload?: string): void {
@@ -149,7 +144,6 @@ export function createEmbeddedSource(options: EmbeddedSourceOptions): EmbeddedSo
   function gone(jobs: readonly EmbeddedJob[]): void {
     for (const job of jobs) {
       dropPayload(job);
-      out.delete(job.seq);
       redriven.delete(job.seq);
       inMemory -= 1;
       size -= 1;
@@ -171,7 +165,6 @@ export function createEmbeddedSource(options: EmbeddedSourceOptions): EmbeddedSo
       finished = [];
       try {
         await table.remove(seqs);
-        for (const seq of seqs) unremoved.delete(seq);
         failures = 0;
       } catch (error) {
         failures += 1;
@@ -207,26 +200,13 @@ export function createEmbeddedSource(options: EmbeddedSourceOptions): EmbeddedSo
       // Jobs of writes that succeeded have been added.
       for (const row of table.after(queue, durableUpTo)) add(row);
     },
-    purged(isSelected, seqs) {
-      const dropped = dispatcher.withdraw(isSelected, ({ seq }) => seqs.has(seq));
-      gone(dropped);
-      for (const [key, window] of windows) {
-        if (window.hasMore && isSelected(key)) load(key, window);
-      }
-      // Rows that were not in memory; jobs that are out count until they are done.
-      for (const seq of seqs) if (!out.has(seq) && !unremoved.has(seq)) size -= 1;
-      size += dropped.length;
-    },
     start(jobs) {
-      return jobs.flatMap((job): Job[] => {
+      return jobs.map((job): Job => {
         const { id, seq, key, attempts, publishedAt, redelivered } = job;
-        out.add(seq);
         const payload = job.payload ?? table.payload(seq);
         dropPayload(job);
-        // Purged.
-        if (payload === undefined) return [];
         const flag = redelivered && { redelivered };
-        return [{ id, key, payload, attempt: attempts + 1, published_at: publishedAt, epoch: 1, ...flag }];
+        return { id, key, payload, attempt: attempts + 1, published_at: publishedAt, epoch: 1, ...flag };
       });
     },
     leaseOf: () => () => true,
@@ -237,16 +217,10 @@ export function createEmbeddedSource(options: EmbeddedSourceOptions): EmbeddedSo
     },
     done(jobs) {
       gone(jobs);
-      for (const { seq } of jobs) {
-        finished.push(seq);
-        unremoved.add(seq);
-      }
+      for (const { seq } of jobs) finished.push(seq);
       removing ??= removeFinished();
     },
-    giveBack(jobs) {
-      for (const { seq } of jobs) out.delete(seq);
-      return jobs;
-    },
+    giveBack: (jobs) => jobs,
     countAttempt: async ({ seq, attempts }) => {
       await table.setAttempts(seq, attempts + 1);
     },

@@ -1,4 +1,3 @@
-import { shardRange } from '@wellspring/core/ordering-key';
 import type { Database } from '@wellspring/sqlite/database';
 import { type DeadLetter, type JobInput, MAX_LISTED_CHARS, type QueueName } from '../port.ts';
 
@@ -96,9 +95,8 @@ export function createJobTable(db: Database) {
         // The plus sign keeps SQLite from reading all jobs of the queue by the index of the keys.
         .statement(`SELECT ${ROW} FROM jobs WHERE seq > ? AND +queue = ? ORDER BY seq`)
         .all(seq, queue) as unknown as JobRow[],
-    payload: (seq: number): string | undefined =>
-      (db.statement('SELECT payload FROM jobs WHERE seq = ?').get(seq) as { payload: string } | undefined)
-        ?.payload,
+    payload: (seq: number): string =>
+      (db.statement('SELECT payload FROM jobs WHERE seq = ?').get(seq) as { payload: string }).payload,
     /** As a part of a write. */
     insertNow,
     insert: (queue: QueueName, jobs: readonly JobInput[], now: number): Promise<StoredJob[]> => {
@@ -114,15 +112,6 @@ export function createJobTable(db: Database) {
     },
     setAttempts: (seq: number, attempts: number) =>
       db.writeOne(() => db.statement('UPDATE jobs SET attempts = ? WHERE seq = ?').run(attempts, seq)),
-    /** The `seq` of the removed jobs. */
-    purge: (queue: QueueName, sourceId: string): Promise<Set<number>> =>
-      db.writeOne(() => {
-        const { from, before } = shardRange(sourceId);
-        const rows = db
-          .statement('DELETE FROM jobs WHERE queue = ? AND (key = ? OR (key >= ? AND key < ?)) RETURNING seq')
-          .all(queue, sourceId, from, before) as { seq: number }[];
-        return new Set(rows.map(({ seq }) => seq));
-      }),
     /** Moves a job to the dead letters. */
     addDeadLetter: (seq: number, reason: string, now: number) =>
       db.write(() => {

@@ -1,7 +1,6 @@
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
 import type { Memory } from '@wellspring/core/memory';
-import { parseOrderingKey } from '@wellspring/core/ordering-key';
 import type { Database } from '@wellspring/sqlite/database';
 import { createDispatcher } from '../dispatcher.ts';
 import { type JobInput, QUEUES, type Queue, type QueueName } from '../port.ts';
@@ -68,10 +67,6 @@ export function createEmbeddedQueue(
     },
     consume: (queue, handler, options) => of(queue).dispatcher.consume(handler, options),
     depth: async (queue) => of(queue).source.size,
-    async purgeKey(queue, sourceId) {
-      const removed = await table.purge(queue, sourceId);
-      of(queue).source.purged((key) => parseOrderingKey(key).sourceId === sourceId, removed);
-    },
     deadLetters: {
       list: async ({ after, limit = 100 } = {}) => table.dead(after, limit),
       get: async (id) => table.deadOne(id),

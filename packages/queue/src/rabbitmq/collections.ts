@@ -33,24 +33,6 @@ export interface AttemptsRow {
 
 export const attempts: CollectionDefinition<AttemptsRow> = { name: 'queue_attempts', indexes: [] };
 
-/**
- * A purge in progress: it drops the jobs of a source that were published before it. It is a message in the partition of
- * the source, and jobs of the source that arrive before that message are dropped.
- */
-export interface PurgeRow {
-  /** Id of the message. */
-  id: string;
-  /** Queue and partition. */
-  partition: string;
-  /** Id of the source. */
-  key: string;
-}
-
-export const purges: CollectionDefinition<PurgeRow> = {
-  name: 'queue_purges',
-  indexes: [{ fields: ['partition'] }],
-};
-
 export interface DeadLetterRow extends DeadLetter {
   /** Id of the job; unique, so that moving the job to the dead letters twice has no effect. */
   job: string;

@@ -39,7 +39,7 @@ export function createHandOut({ store, epoch, overflow, persist }: HandOutOption
     for (const job of unread) job.payload = payloads.get(job.id);
     for (const job of unknown) Object.assign(job, { attempts: failures.get(job.id) ?? 0, hasAttempts: true });
     return jobs.flatMap(({ id, key, payload, attempts: failed, publishedAt, redelivered }): Job[] => {
-      // Its row was purged.
+      // Its row was not found: the job waits until it is, see done() in partition.ts.
       if (payload === undefined) return [];
       const flag = redelivered && { redelivered };
       return [{ id, key, payload, attempt: failed + 1, published_at: publishedAt, epoch, ...flag }];

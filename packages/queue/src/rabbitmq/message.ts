@@ -2,15 +2,13 @@ import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import type { ConsumeMessage } from '@wellspring/amqp/channel';
 import { type Message, REDELIVERED } from '@wellspring/amqp/publisher';
 
-/** A message of a partition: a job, or a purge of a source's jobs. */
+/** A job as a message of a partition. */
 export interface JobMessage {
   /** Id of the job, the same in all its deliveries. */
   id: string;
   key: string;
   /** Epoch ms of the publication. */
   at: number;
-  /** Drops the jobs of this source that are before it; `key` is the id of the source. */
-  purge: boolean;
   payload: string;
   /** Possible duplicate of a job that was handled before. */
   redelivered?: true | undefined;
@@ -21,7 +19,7 @@ const MIN_COMPRESSED_BYTES = 256 * 1024;
 const ENCODING = 'zstd';
 
 /** @param queue name of the broker's queue */
-export function toMessage(queue: string, { id, key, at, purge, payload, redelivered }: JobMessage): Message {
+export function toMessage(queue: string, { id, key, at, payload, redelivered }: JobMessage): Message {
   const plain = Buffer.from(payload);
   const isLarge = plain.length >= MIN_COMPRESSED_BYTES;
   return {
@@ -32,7 +30,7 @@ export function toMessage(queue: string, { id, key, at, purge, payload, redelive
       persistent: true,
       mandatory: true,
       messageId: id,
-      headers: { key, at, ...(purge && { purge }), ...(redelivered && { [REDELIVERED]: true }) },
+      headers: { key, at, ...(redelivered && { [REDELIVERED]: true }) },
       ...(isLarge && { contentEncoding: ENCODING }),
     },
   };
@@ -41,11 +39,11 @@ export function toMessage(queue: string, { id, key, at, purge, payload, redelive
 /** @throws Error when the message is malformed */
 export function fromMessage({ fields, properties, content }: ConsumeMessage): JobMessage {
   const { messageId: id, headers, contentEncoding } = properties;
-  const { key, at, purge, [REDELIVERED]: redelivered } = (headers ?? {}) as Record<string, unknown>;
+  const { key, at, [REDELIVERED]: redelivered } = (headers ?? {}) as Record<string, unknown>;
   if (typeof id !== 'string' || typeof key !== 'string' || typeof at !== 'number') {
     throw new Error('Malformed job message: it needs an id, a key and a time.');
   }
   const plain = contentEncoding === ENCODING ? zstdDecompressSync(content) : content;
-  const job = { id, key, at, purge: purge === true, payload: plain.toString() };
+  const job = { id, key, at, payload: plain.toString() };
   return redelivered === true || fields.redelivered ? { ...job, redelivered: true } : job;
 }

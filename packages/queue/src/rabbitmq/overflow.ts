@@ -15,7 +15,7 @@ export interface OverflowOptions {
   access: StoreAccess;
   /** Jobs of the partition in memory, by id. */
   jobs: ReadonlyMap<string, ReceivedJob>;
-  /** Done or purged before its row was removed; or failed, and no longer in memory. */
+  /** Done before its row was removed; or failed, and no longer in memory. */
   outcomeOf(row: OverflowRow): 'done' | 'failed' | undefined;
   /** Number of waiting jobs of the key in memory. */
   waiting(key: string): number;
@@ -46,9 +46,7 @@ export interface Overflow {
   find(): Promise<void>;
   /** The jobs are done: removes their rows. */
   remove(jobs: readonly ReceivedJob[]): void;
-  /** Removes the rows that are not in memory. */
-  purge(isPurged: (key: string) => boolean): void;
-  /** Loads nothing any more. Resolves when all appends and purges are done. */
+  /** Loads nothing any more. Resolves when all appends are done. */
   close(): Promise<unknown>;
 }
 
@@ -105,7 +103,7 @@ export function createOverflow(options: OverflowOptions): Overflow {
   /** Lower numbers were written by former owners, which may have handed out these jobs. */
   const firstSeq = nextSeq;
   const end = nextSeq + ROWS_PER_EPOCH;
-  /** Serializes appends and purges. */
+  /** Serializes appends. */
   let writes: Promise<unknown> = Promise.resolve();
   let buffer: Append[] = [];
   let isClosed = false;
@@ -173,7 +171,7 @@ export function createOverflow(options: OverflowOptions): Overflow {
         (found.at(-1)?.seq ?? after) >= Math.min(appendedBefore, state.appendedUpTo) ||
         states.get(key) !== state,
     );
-    // Purged or released.
+    // Released.
     if (!page || states.get(key) !== state) return;
     state.isLoading = false;
     // Jobs that were done before their row was known, e.g. during the append.
@@ -251,17 +249,6 @@ export function createOverflow(options: OverflowOptions): Overflow {
         if (state && state.appendedUpTo === seq) state.appendedUpTo = 0;
       }
       remove(gone.map(({ id }) => id));
-    },
-    purge(isPurged) {
-      const keys = [...states.keys()].filter(isPurged);
-      for (const key of keys) states.delete(key);
-      // Later appends are written after the purge.
-      buffer = [];
-      writes = writes.then(() =>
-        persist('purge overflow', async () => {
-          for (const key of keys) await rows.removeWhere({ partition: name, key, seq: { lt: end } });
-        }),
-      );
     },
     close() {
       isClosed = true;

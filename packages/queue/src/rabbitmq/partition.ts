@@ -6,8 +6,7 @@ import {
   type RecoveringChannel,
 } from '@wellspring/amqp/channel';
 import { createLru } from '@wellspring/core/lru';
-import { parseOrderingKey } from '@wellspring/core/ordering-key';
-import { attempts, purges } from './collections.ts';
+import { attempts } from './collections.ts';
 import { createHandOut } from './hand-out.ts';
 import { fromMessage, type JobMessage } from './message.ts';
 import { createOverflow, type OverflowJob } from './overflow.ts';
@@ -31,12 +30,10 @@ const LONG_RUNNING_MS = 1_000;
 const RELEASE_CHECK_INTERVAL_MS = 100;
 const SPILL_INTERVAL_MS = 250;
 
-const belongsTo = (key: string, sourceId: string) => parseOrderingKey(key).sourceId === sourceId;
-
 /**
  * One partition from its taking to its end:
  *
- * - *opening*: reads unfinished purges and the keys that overflow;
+ * - *opening*: reads the keys that overflow;
  * - *consuming*: the broker sends a window of messages. Whenever the channel is lost, or reopened with another window,
  *   jobs that wait are dropped, since the broker sends them again; jobs that are out, and rows, stay;
  * - *releasing*: nothing is started any more; ends when no job is out and everything is written, then closes the channel;
@@ -48,7 +45,6 @@ const belongsTo = (key: string, sourceId: string) => parseOrderingKey(key).sourc
 export function openPartition(options: PartitionOptions): Partition {
   const { amqp, store, clock, log, dispatcher, memory, queue, name, epoch, mayStart } = options;
   const attemptRows = store.collection(attempts);
-  const purgeRows = store.collection(purges);
   let isServing = true;
   const received = createReceivedJobs(dispatcher);
   const { jobs, add, remove, drop, isOut } = received;
@@ -57,8 +53,6 @@ export function openPartition(options: PartitionOptions): Partition {
   const outcomes = createLru<'done' | 'failed'>(MAX_FINISHED_IDS);
   /** Ids of first deliveries that were lost with their channel before they were handed out. */
   let firstDeliveries = new Set<string>();
-  /** Source ids of unfinished purges, by id of the purge message. */
-  const purging = new Map<string, string>();
   /** Messages that are becoming rows, by id. */
   const appending = new Map<string, Delivery[]>();
   const closing = new AbortController();
@@ -76,14 +70,13 @@ export function openPartition(options: PartitionOptions): Partition {
     epoch,
     access,
     jobs,
-    outcomeOf: ({ id, key }) => (isPurging(key) ? 'done' : outcomes.get(id)),
+    outcomeOf: ({ id }) => outcomes.get(id),
     waiting: dispatcher.waiting,
     offer: add,
   });
 
   const handOut = createHandOut({ store, epoch, overflow, persist });
 
-  const isPurging = (key: string) => purging.values().some((sourceId) => belongsTo(key, sourceId));
   /** Number of messages of the usual size that fit into the memory share. */
   const window = () => Math.max(1, Math.min(PREFETCH, Math.floor(memory.share / received.usualBytes)));
 
@@ -100,17 +93,8 @@ export function openPartition(options: PartitionOptions): Partition {
     }
     const { id, key, payload, at: publishedAt } = job;
     const redelivered = firstDeliveries.delete(id) ? undefined : job.redelivered;
-    if (job.purge) {
-      // Once: jobs that were published later may have arrived before it is redelivered.
-      if (outcomes.get(id) !== 'done') purge(key, id);
-      write('finish purge', async () => {
-        await purgeRows.remove(id);
-        ack(from, message);
-      });
-      return;
-    }
     const known = jobs.get(id);
-    if (known?.seq !== undefined || (!known && outcomes.get(id) === 'done') || isPurging(key)) {
+    if (known?.seq !== undefined || (!known && outcomes.get(id) === 'done')) {
       ack(from, message);
     } else if (known) {
       known.deliveries = [...known.deliveries, { channel: from, message }];
@@ -141,14 +125,6 @@ export function openPartition(options: PartitionOptions): Partition {
     });
   }
 
-  function purge(sourceId: string, id: string): void {
-    const isPurged = (key: string) => belongsTo(key, sourceId);
-    done(drop(isPurged));
-    overflow.purge(isPurged);
-    purging.delete(id);
-    outcomes.set(id, 'done');
-  }
-
   function done(gone: readonly ReceivedJob[]): void {
     for (const job of gone) {
       remove(job);
@@ -165,14 +141,10 @@ export function openPartition(options: PartitionOptions): Partition {
     idle?.();
   }
 
-  async function start(): Promise<true> {
-    const unfinished = await purgeRows.list({ where: { partition: name }, limit: 1_000 });
-    for (const { id, key } of unfinished) purging.set(id, key);
+  const opening = persist('open partition', async () => {
     await overflow.find();
     return true;
-  }
-
-  const opening = persist('open partition', start).then((started) => {
+  }).then((started) => {
     if (!started || !isServing) return;
     consumer = amqp.openChannel({
       name: queue,
@@ -188,10 +160,7 @@ export function openPartition(options: PartitionOptions): Partition {
       lost() {
         channel = undefined;
         // The broker redelivers waiting jobs in the same order; jobs that are out continue.
-        const dropped = drop(
-          () => true,
-          ({ seq }) => seq === undefined,
-        );
+        const dropped = drop(({ seq }) => seq === undefined);
         firstDeliveries = new Set(dropped.filter((job) => !job.redelivered).map((job) => job.id));
         // The rows of those that are being moved may have been written before they failed.
         for (const job of dropped) if (job.redelivered) outcomes.set(job.id, 'failed');
@@ -270,7 +239,7 @@ export function openPartition(options: PartitionOptions): Partition {
       isServing = false;
       // Before the drop: a page that is being loaded must not be offered after it.
       const appended = overflow.close();
-      drop(() => true);
+      drop();
       while (isOut()) {
         await new Promise<void>((resolve) => {
           idle = resolve;
@@ -286,7 +255,7 @@ export function openPartition(options: PartitionOptions): Partition {
       isServing = false;
       closing.abort();
       void overflow.close();
-      drop(() => true);
+      drop();
       received.clear();
       idle?.();
       void opening.then(() => consumer?.close());

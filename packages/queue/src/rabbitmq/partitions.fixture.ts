@@ -11,7 +11,7 @@ import type { ListOptions, Store } from '@wellspring/store/port';
 import { eventually } from '@wellspring/testing/eventually';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
 import type { ConsumeOptions, Handler } from '../port.ts';
-import { type OverflowRow, overflow, purges } from './collections.ts';
+import { type OverflowRow, overflow } from './collections.ts';
 import type { LeaseHandlers, Leases } from './leases.ts';
 import { toMessage } from './message.ts';
 import { createPartitions } from './partitions.ts';
@@ -121,8 +121,8 @@ export async function openSubject(url: string, jobsInMemory: number) {
     async addDeadLetter() {},
   });
   const publisher = amqp.openPublisher(queue);
-  const publish = (key: string, id: string, purge = false) =>
-    publisher.publish(toMessage(queue, { id, key, at: 1, purge, payload: id.padEnd(BYTES, '.') }));
+  const publish = (key: string, id: string) =>
+    publisher.publish(toMessage(queue, { id, key, at: 1, payload: id.padEnd(BYTES, '.') }));
   const stop = new AbortController();
   let ended: Promise<void> | undefined;
 
@@ -168,13 +168,6 @@ export async function openSubject(url: string, jobsInMemory: number) {
       const before = partitions.messages;
       await Promise.all(ids.map((id) => publish(key, id)));
       await eventually(() => partitions.messages >= before + ids.length);
-    },
-    /** Publishes the purge of a source, and waits until the partition has received it. */
-    async purge(key: string) {
-      const id = newSecret();
-      await real.collection(purges).insert({ id, partition: 'runs.0', key });
-      await publish(key, id, true);
-      await eventually(async () => (await real.collection(purges).count()) === 0);
     },
     /** Rows of a former owner. */
     async insert(key: string, ids: readonly string[]) {

@@ -4,7 +4,6 @@ import { eventually } from '@wellspring/testing/eventually';
 import { closeAfterEach } from '@wellspring/testing/lifetimes';
 import { withServers } from '@wellspring/testing/servers/servers';
 import type { Job } from '../port.ts';
-import { purges } from './collections.ts';
 import {
   createGate,
   ids,
@@ -74,59 +73,6 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
     held.resolve();
     await released;
     expect(seen).toEqual(['out']);
-  });
-
-  test('late rows of a source that is being purged are dropped, those of others are not', async () => {
-    const { clock, consume, receive, insert, rows, store } = await open(100);
-    await store.collection(purges).insert({ id: 'purge', partition: 'runs.0', key: 'purged' });
-    const seen: string[] = [];
-    const { admit, open: start } = createGate();
-    consume(async ([{ id }]) => void seen.push(id), { admit });
-    await receive('other', ['a']);
-    start();
-    await insert('purged', ['b']);
-    await insert('late', ['c']);
-    await clock.advance(FIND_MS);
-    await eventually(async () => (await rows.count()) === 0);
-    expect(seen).toEqual(['a', 'c']);
-  });
-
-  test('jobs published after a purge are kept, although those before it are still being moved', async () => {
-    const { clock, consume, receive, publish, purge, hold, partitions } = await open(3);
-    const { admit, open: start } = createGate();
-    const seen: string[] = [];
-    consume(async ([{ id }]) => void seen.push(id), { admit });
-    await receive('slow', ['a', 'b']);
-    const append = hold(isAppend);
-    await clock.advance(SPILL_MS);
-    await append.reached;
-    await publish('slow', 'c');
-    await purge('slow');
-    await receive('slow', ['d', 'e']);
-    await clock.advance(SPILL_MS);
-    await append.release();
-    await eventually(() => partitions.messages === 0);
-    start();
-    await eventually(() => seen.length === 2);
-    expect(seen).toEqual(['d', 'e']);
-  });
-
-  test('a purge whose end was not stored before a crash is repeated', async () => {
-    const { consume, publish, intercept, retake, store } = await open(100);
-    const rows = store.collection(purges);
-    await rows.insert({ id: 'purge', partition: 'runs.0', key: 'gone' });
-    const tried = Promise.withResolvers<void>();
-    intercept(async ({ collection, method }, run) => {
-      if (collection !== purges.name || method !== 'remove') return run();
-      tried.resolve();
-      throw new Unavailable('cut off');
-    });
-    consume(async () => {});
-    await publish('gone', 'purge', true);
-    await tried.promise;
-    intercept((_, run) => run());
-    retake();
-    await eventually(async () => (await rows.count()) === 0);
   });
 
   test('a job whose last read took longer than the lease was certain is started when the lease is certain again', async () => {

@@ -11,7 +11,7 @@ import { Unavailable } from '@wellspring/core/unavailable';
 import { withTimeout } from '@wellspring/core/with-timeout';
 import type { Store } from '@wellspring/store/port';
 import { type JobInput, QUEUES, type Queue, type QueueName } from '../port.ts';
-import { overflow, purges } from './collections.ts';
+import { overflow } from './collections.ts';
 import { createDeadLetters } from './dead-letters.ts';
 import type { Leases } from './leases.ts';
 import { toMessage } from './message.ts';
@@ -65,7 +65,6 @@ export function createRabbitQueue(options: RabbitQueueOptions): RabbitQueue {
     }
     return publisher;
   }
-  const purgeRows = store.collection(purges);
   const overflowRows = store.collection(overflow);
   const closing = new AbortController();
   const all = Array.from({ length: partitions }, (_, partition) => partition);
@@ -99,19 +98,11 @@ export function createRabbitQueue(options: RabbitQueueOptions): RabbitQueue {
     });
   }
 
-  interface Outgoing {
-    key: string;
-    payload: string;
-    id?: string;
-    purge?: boolean;
-    redelivered?: true;
-  }
-  async function send(
-    queue: QueueName,
-    { key, payload, id = newSecret(), purge = false, redelivered }: Outgoing,
-  ): Promise<void> {
+  type Outgoing = JobInput & { redelivered?: true };
+  async function send(queue: QueueName, { key, payload, redelivered }: Outgoing): Promise<void> {
     const name = nameOf(queue, partitionOf(key, partitions));
-    const message = toMessage(prefix + name, { id, key, at: clock.now(), purge, payload, redelivered });
+    const job = { id: newSecret(), key, at: clock.now(), payload, redelivered };
+    const message = toMessage(prefix + name, job);
     const publisher = publisherOf(name);
     const tryPublish = () =>
       publisher.publish(message).then(
@@ -191,18 +182,6 @@ export function createRabbitQueue(options: RabbitQueueOptions): RabbitQueue {
       ]);
       const inMemory = consumed.get(queue)!.messages;
       return ready.reduce((sum, count) => sum + count, stored + inMemory);
-    },
-    async purgeKey(queue, sourceId) {
-      const id = newSecret();
-      const partition = nameOf(queue, partitionOf(sourceId, partitions));
-      await purgeRows.insert({ id, partition, key: sourceId });
-      try {
-        await send(queue, { key: sourceId, payload: '', id, purge: true });
-      } catch (error) {
-        // The caller repeats the purge, with another id. A row that stays has no effect.
-        await purgeRows.remove(id).catch(() => {});
-        throw error;
-      }
     },
     bytesInMemory: (queue) => consumed.get(queue)!.bytes,
     deadLetters,

@@ -17,7 +17,7 @@ export interface ReceivedJobs {
   /** Counts the payload of a message that is no job in memory. @returns a function that ends this */
   hold(payloadBytes: number): () => void;
   /** Removes waiting jobs. */
-  drop(isSelected: (key: string) => boolean, isChosen?: (job: ReceivedJob) => boolean): ReceivedJob[];
+  drop(isChosen?: (job: ReceivedJob) => boolean): ReceivedJob[];
   /** The message has become a row of the overflow: its payload is in memory only while it is out. */
   stored(job: ReceivedJob, seq: number): void;
   /** Whether jobs are out that were handed out before this time, performance.now(). */
@@ -64,9 +64,8 @@ export function createReceivedJobs(
         bytes -= payloadBytes;
       };
     },
-    drop(isSelected, isChosen = () => true) {
-      const isOwn = (job: ReceivedJob) => jobs.get(job.id) === job && isChosen(job);
-      const dropped = dispatcher.withdraw(isSelected, isOwn);
+    drop(isChosen = () => true) {
+      const dropped = dispatcher.withdraw((job) => jobs.get(job.id) === job && isChosen(job));
       dropped.forEach(remove);
       return dropped;
     },

@@ -3,6 +3,7 @@ import { CALLS } from '@wellspring/contract/calls';
 import { newSecret } from '@wellspring/core/ids';
 import { findOwner } from '@wellspring/store/collections/owners';
 import { sources } from '@wellspring/store/collections/sources';
+import { states } from '@wellspring/store/collections/states';
 import { apiKeys } from '@wellspring/store/collections/users';
 import { forSuite } from '@wellspring/testing/lifetimes';
 import { sourceRow } from '@wellspring/testing/rows';
@@ -16,15 +17,16 @@ beforeAll(() => {
 
 /** Deletes an owner; the action runs when its keys are removed and its source is not yet. */
 async function deleteDuring(path: string, owner_id: string, action: () => Promise<void>): Promise<void> {
-  const { store, queue } = platform.deps;
+  const { store } = platform.deps;
   await store.collection(sources).insert(sourceRow({ owner_id }));
-  const { purgeKey } = queue;
+  const rows = store.collection(states);
+  const { remove } = rows;
   let acted = false;
-  queue.purgeKey = async (...given) => {
-    queue.purgeKey = purgeKey;
+  rows.remove = async (id) => {
+    rows.remove = remove;
     await action();
     acted = true;
-    return queue.purgeKey(...given);
+    return remove(id);
   };
   expect((await platform.admin('DELETE', `${path}/${owner_id}`)).status).toBe(204);
   expect(acted).toBe(true);

@@ -4,6 +4,7 @@ import { newSecret } from '@wellspring/core/ids';
 import { PoisonJob } from '@wellspring/queue/port';
 import { accounts } from '@wellspring/store/collections/accounts';
 import { endpoints, sources } from '@wellspring/store/collections/sources';
+import { states } from '@wellspring/store/collections/states';
 import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { apiKeys, members } from '@wellspring/store/collections/users';
 import { eventually } from '@wellspring/testing/eventually';
@@ -240,12 +241,13 @@ test.each([
   ['orgs', newOrg],
 ])('a deletion in /%s that failed midway is completed when it is repeated', async (path, make) => {
   const { id: owner_id } = await make();
-  const { store, queue } = platform.deps;
+  const { store } = platform.deps;
   await store.collection(sources).insertMany([sourceRow({ owner_id }), sourceRow({ owner_id })]);
-  const { purgeKey } = queue;
-  queue.purgeKey = async () => {
-    queue.purgeKey = purgeKey;
-    throw new Error('the queue fails');
+  const rows = store.collection(states);
+  const { remove } = rows;
+  rows.remove = async () => {
+    rows.remove = remove;
+    throw new Error('the store fails');
   };
   const answers = [];
   for (let i = 0; i < 3; i += 1) answers.push((await admin('DELETE', `/${path}/${owner_id}`)).status);
