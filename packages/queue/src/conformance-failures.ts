@@ -117,16 +117,12 @@ export function failuresConformance(bench: () => Bench): void {
     const [first, ...none] = await queue.deadLetters.list({ after: second!.id });
     expect([first, second, third].map((letter) => letter?.payload)).toEqual(['1', '2', '3']);
     expect(none).toEqual([]);
-    expect(await queue.deadLetters.get(second!.id)).toEqual(second);
 
     expect(await queue.deadLetters.drop(third!.id)).toBe(true);
     expect(await queue.deadLetters.drop(third!.id)).toBe(false);
     expect(await queue.deadLetters.count()).toBe(2);
-    expect(await queue.deadLetters.get(third!.id)).toBeUndefined();
-    for (const unknown of ['0', '-1', 'x', '', '99999999', '1e400']) {
+    for (const unknown of ['0', '-1', 'x', '', '99999999', '1e400'])
       expect(await queue.deadLetters.redrive(unknown)).toBe(false);
-      expect(await queue.deadLetters.get(unknown)).toBeUndefined();
-    }
 
     await queue.publish('runs', job('a', 'before'));
     expect(await queue.deadLetters.redrive(first!.id)).toBe(true);

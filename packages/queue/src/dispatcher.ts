@@ -131,12 +131,12 @@ export function createDispatcher<J extends WaitingJob>(options: DispatcherOption
       let bytes = keyQueues.sizeOf(keyQueue, batch, MAX_BATCH_BYTES);
       releaseBytes = budget.tryTake(bytes, owner);
       if (!releaseBytes) {
-        bytes = keyQueues.sizeOf(keyQueue, 1);
+        bytes = keyQueues.sizeOf(keyQueue, 1, MAX_BATCH_BYTES);
         releaseBytes = await budget.take(bytes, owner, signal);
       }
       const jobs = keyQueues.take(keyQueue, batch, bytes);
       if (jobs.length > 0) {
-        source.taken(keyQueue.key, waitingIn(keyQueue));
+        source.taken(keyQueue.key);
         delay = await handle(one.handler, keyQueue, jobs, next);
       }
     } catch (error) {
@@ -163,25 +163,39 @@ export function createDispatcher<J extends WaitingJob>(options: DispatcherOption
     jobs: readonly J[],
     next: () => void,
   ): Promise<number | undefined> {
+    let started = jobs;
     try {
       const [first, ...others] = await source.start(jobs);
-      const isHeld = source.leaseOf(jobs);
-      const assertHeld = () => {
-        if (!isHeld()) throw new Unavailable('The lease on the partition of the jobs is not certain.');
-      };
-      if (first) await handler([first, ...others], next, assertHeld);
+      if (first) {
+        const ids = new Set([first, ...others].map(({ id }) => id));
+        started = jobs.filter(({ id }) => ids.has(id));
+        const isHeld = source.leaseOf(jobs);
+        const assertHeld = () => {
+          if (!isHeld()) throw new Unavailable('The lease on the partition of the jobs is not certain.');
+        };
+        await handler([first, ...others], next, assertHeld);
+      }
       source.done(jobs);
       return undefined;
     } catch (error) {
-      return failed(keyQueue, jobs, error);
+      return failed(keyQueue, jobs, started, error);
     }
   }
 
-  /** Returns the jobs to their key, except a dead one. @returns ms to wait before its next batch */
-  async function failed(keyQueue: KeyQueue<J>, jobs: readonly J[], error: unknown): Promise<number> {
+  /**
+   * Returns the jobs to their key, except a dead one.
+   * @param started those that the handler got
+   * @returns ms to wait before its next batch
+   */
+  async function failed(
+    keyQueue: KeyQueue<J>,
+    jobs: readonly J[],
+    started: readonly J[],
+    error: unknown,
+  ): Promise<number> {
     const reason = String(error);
-    const [first] = jobs as [J, ...J[]];
-    let { dead, counts } = classifyFailure(error, jobs);
+    const [first] = started as [J, ...J[]];
+    let { dead, counts } = classifyFailure(error, started);
     const fields = { queue, key: first.key, job: (dead ?? first).id, reason };
     try {
       if (dead) {
@@ -208,17 +222,12 @@ export function createDispatcher<J extends WaitingJob>(options: DispatcherOption
     return dead ? 0 : backoffOf(first, counts);
   }
 
-  const waitingIn = ({ waiting, head }: KeyQueue<J>) => waiting.length - head;
-
   return {
     offer(job) {
       keyQueues.add(job);
       schedule();
     },
-    waiting(key) {
-      const found = keyQueues.get(key);
-      return found ? waitingIn(found) : 0;
-    },
+    waiting: (key) => keyQueues.get(key)?.waiting.length ?? 0,
     admissionSince: (key) => keyQueues.get(key)?.admissionSince,
     withdraw: keyQueues.withdraw,
     async consume(handler, options) {

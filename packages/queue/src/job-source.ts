@@ -33,8 +33,8 @@ export interface JobSource<J extends WaitingJob> {
   start(jobs: readonly J[]): Job[] | Promise<Job[]>;
   /** Whether these jobs, which are out, still belong to this process. @returns a function that reads the clock */
   leaseOf(jobs: readonly J[]): () => boolean;
-  /** A batch of the key was taken, and this many of its jobs are left in memory: time to offer more of them. */
-  taken(key: string, left: number): void;
+  /** A batch of the key was taken: time to offer more of its jobs. */
+  taken(key: string): void;
   /** The jobs must not be offered once more. Does not fail: the source repeats its writes until they succeed. */
   done(jobs: readonly J[]): void;
   /**

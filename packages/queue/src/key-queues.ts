@@ -8,9 +8,7 @@ import type { WaitingJob } from './job-source.ts';
 
 export interface KeyQueue<J extends WaitingJob> {
   readonly key: string;
-  /** Valid from `head` on. */
   waiting: J[];
-  head: number;
   /** Batches that are out and have not let the next one start, and running backoffs: no batch starts before it is 0. */
   held: number;
   /** Batches that are out. */
@@ -28,9 +26,9 @@ export interface KeyQueues<J extends WaitingJob> {
   /** The next key in turn, marked as held. */
   next(): KeyQueue<J> | undefined;
   /** Bytes of the next batch: of the first job, and of further ones within the limits. */
-  sizeOf(queue: KeyQueue<J>, batch: number, maxBytes?: number): number;
+  sizeOf(queue: KeyQueue<J>, batch: number, maxBytes: number): number;
   /** Removes the next batch of a held queue; none when they were withdrawn. */
-  take(queue: KeyQueue<J>, batch: number, maxBytes?: number): J[];
+  take(queue: KeyQueue<J>, batch: number, maxBytes: number): J[];
   /** Returns jobs that were out to the front, in this order, and holds the queue. */
   giveBack(queue: KeyQueue<J>, jobs: readonly J[]): void;
   /** Undoes one hold; without another one, the next batch may start. */
@@ -42,8 +40,6 @@ export interface KeyQueues<J extends WaitingJob> {
   get(key: string): KeyQueue<J> | undefined;
 }
 
-/** The array is compacted after this many taken jobs. */
-const COMPACT_AFTER = 1024;
 /** After this many attempts of its first job, a batch is split into single jobs. */
 const SINGLE_AFTER_ATTEMPTS = 5;
 
@@ -59,7 +55,7 @@ export function createKeyQueues<J extends WaitingJob>(): KeyQueues<J> {
 
   function reschedule(queue: KeyQueue<J>): void {
     if (queue.held > 0) return;
-    if (queue.head < queue.waiting.length) queue.leave ??= turn.append(queue);
+    if (queue.waiting.length > 0) queue.leave ??= turn.append(queue);
     else {
       leave(queue);
       if (queue.out === 0) queues.delete(queue.key);
@@ -67,11 +63,11 @@ export function createKeyQueues<J extends WaitingJob>(): KeyQueues<J> {
   }
 
   /** Number and bytes of the jobs of the next batch. */
-  function nextBatch({ waiting, head, single }: KeyQueue<J>, batch: number, maxBytes: number) {
-    const max = single > 0 ? 1 : batch;
+  function nextBatch({ waiting, single }: KeyQueue<J>, batch: number, maxBytes: number) {
+    const max = Math.min(single > 0 ? 1 : batch, waiting.length);
     let [count, bytes] = [0, 0];
-    for (; count < max && head + count < waiting.length; count += 1) {
-      const more = waiting[head + count]!.bytes;
+    for (; count < max; count += 1) {
+      const more = waiting[count]!.bytes;
       if (count > 0 && bytes + more > maxBytes) break;
       bytes += more;
     }
@@ -85,7 +81,6 @@ export function createKeyQueues<J extends WaitingJob>(): KeyQueues<J> {
         queue = {
           key: job.key,
           waiting: [],
-          head: 0,
           held: 0,
           out: 0,
           single: 0,
@@ -105,23 +100,16 @@ export function createKeyQueues<J extends WaitingJob>(): KeyQueues<J> {
       queue.out += 1;
       return queue;
     },
-    sizeOf: (queue, batch, maxBytes = Number.POSITIVE_INFINITY) => nextBatch(queue, batch, maxBytes).bytes,
-    take(queue, batch, maxBytes = Number.POSITIVE_INFINITY) {
+    sizeOf: (queue, batch, maxBytes) => nextBatch(queue, batch, maxBytes).bytes,
+    take(queue, batch, maxBytes) {
       const { count } = nextBatch(queue, batch, maxBytes);
-      const jobs = queue.waiting.slice(queue.head, queue.head + count);
       queue.single = Math.max(0, queue.single - 1);
-      queue.head += jobs.length;
-      if (queue.head >= COMPACT_AFTER || queue.head === queue.waiting.length) {
-        queue.waiting = queue.waiting.slice(queue.head);
-        queue.head = 0;
-      }
-      return jobs;
+      return queue.waiting.splice(0, count);
     },
     giveBack(queue, jobs) {
       queue.held += 1;
       leave(queue);
-      queue.waiting = [...jobs, ...queue.waiting.slice(queue.head)];
-      queue.head = 0;
+      queue.waiting.unshift(...jobs);
       const [first] = jobs;
       const isSplit = first && (first.attempts >= SINGLE_AFTER_ATTEMPTS || jobs.some(({ alone }) => alone));
       if (queue.single > 0 || isSplit) queue.single += jobs.length;
@@ -136,9 +124,8 @@ export function createKeyQueues<J extends WaitingJob>(): KeyQueues<J> {
     },
     withdraw: (isChosen) =>
       [...queues.values()].flatMap((queue) => {
-        const waiting = queue.waiting.slice(queue.head);
+        const { waiting } = queue;
         queue.waiting = waiting.filter((job) => !isChosen(job));
-        queue.head = 0;
         reschedule(queue);
         return waiting.filter(isChosen);
       }),

@@ -133,7 +133,6 @@ export interface Queue {
   deadLetters: {
     /** Newest first; `after` is an id. Fewer than `limit` also when their payloads reach MAX_LISTED_CHARS. */
     list(options?: { after?: string; limit?: number }): Promise<DeadLetter[]>;
-    get(id: string): Promise<DeadLetter | undefined>;
     count(): Promise<number>;
     /** Publishes it at the end of its queue. False: unknown id. */
     redrive(id: string): Promise<boolean>;

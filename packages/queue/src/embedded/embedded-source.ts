@@ -1,14 +1,13 @@
-import { type Backoff, backoff } from '@wellspring/core/backoff';
 import type { ByteBudget } from '@wellspring/core/byte-budget';
 import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
 import type { Dispatcher } from '../dispatcher.ts';
 import type { JobSource, WaitingJob } from '../job-source.ts';
 import type { Job, QueueName } from '../port.ts';
+import type { FinishedJobs } from './finished-jobs.ts';
 import type { JobRow, JobTable, StoredJob } from './job-table.ts';
 
 const READ_RETRY_DELAY_MS = 1_000;
-const REMOVE_BACKOFF: Backoff = { baseMs: 100, maxMs: 30_000 };
 /** Jobs of a key in memory; the others are rows only. */
 const MAX_IN_MEMORY_PER_KEY = 256;
 /** Of all keys; each key has at least one. */
@@ -37,6 +36,7 @@ interface Window {
 export interface EmbeddedSourceOptions {
   queue: QueueName;
   table: JobTable;
+  finished: Pick<FinishedJobs, 'add'>;
   /** Of payloads of waiting jobs; the others are read when they are handed out. */
   waiting: ByteBudget;
   clock: Clock;
@@ -57,12 +57,10 @@ export interface EmbeddedSource extends JobSource<EmbeddedJob> {
   stored(jobs: readonly StoredJob[], redriven?: boolean): void;
   /** Jobs whose write was rejected may have become durable all the same: offers them. */
   recovered(): void;
-  /** Resolves when the rows of finished jobs are removed. */
-  removed(): Promise<void>;
 }
 
 export function createEmbeddedSource(options: EmbeddedSourceOptions): EmbeddedSource {
-  const { queue, table, waiting, clock, log, closing } = options;
+  const { queue, table, finished, waiting, clock, log, closing } = options;
   const windows = new Map<string, Window>();
   /** `seq` of jobs from the dead letters. After a restart, all jobs are flagged. */
   const redriven = new Set<number>();
@@ -71,9 +69,6 @@ export function createEmbeddedSource(options: EmbeddedSourceOptions): EmbeddedSo
   let durableUpTo = table.lastAtStart;
   let size = 0;
   let inMemory = 0;
-  /** `seq` of finished jobs whose removal has not been written. */
-  let finished: number[] = [];
-  let removing: Promise<void> | undefined;
 
   function offer(window: Window, row: JobRow, payload?: string): void {
     const { seq, key, attempts, published_at, bytes } = row;
@@ -155,28 +150,6 @@ export function createEmbeddedSource(options: EmbeddedSourceOptions): EmbeddedSo
     }
   }
 
-  /**
-   * The rows are removed soon, by one statement; after a crash before it, the jobs are redelivered. The removal is retried
-   * until it succeeds: a later redelivery would find no trace of the first one.
-   */
-  async function removeFinished(): Promise<void> {
-    for (let failures = 0; finished.length > 0; ) {
-      const seqs = finished;
-      finished = [];
-      try {
-        await table.remove(seqs);
-        failures = 0;
-      } catch (error) {
-        failures += 1;
-        finished = [...seqs, ...finished];
-        log.warn({ jobs: seqs.length, error: String(error) }, 'queue.ack_failed');
-        if (closing.aborted) break;
-        await clock.sleep(backoff(failures, REMOVE_BACKOFF), closing);
-      }
-    }
-    removing = undefined;
-  }
-
   return {
     get size() {
       return size;
@@ -210,21 +183,19 @@ export function createEmbeddedSource(options: EmbeddedSourceOptions): EmbeddedSo
       });
     },
     leaseOf: () => () => true,
-    taken(key, left) {
+    taken(key) {
       const window = windows.get(key);
-      const isLow = left < (inMemory < MAX_IN_MEMORY ? PAGE / 2 : 1);
+      const isLow = dispatcher.waiting(key) < (inMemory < MAX_IN_MEMORY ? PAGE / 2 : 1);
       if (window?.hasMore && isLow) load(key, window);
     },
     done(jobs) {
       gone(jobs);
-      for (const { seq } of jobs) finished.push(seq);
-      removing ??= removeFinished();
+      finished.add(jobs.map(({ seq }) => seq));
     },
     giveBack: (jobs) => jobs,
     countAttempt: async ({ seq, attempts }) => {
       await table.setAttempts(seq, attempts + 1);
     },
-    removed: async () => removing,
     async addDeadLetter(job, reason) {
       await table.addDeadLetter(job.seq, reason, clock.now());
       gone([job]);

@@ -33,8 +33,6 @@ export function createJobTable(db: Database) {
     reason TEXT NOT NULL, attempts INTEGER NOT NULL, died_at INTEGER NOT NULL)`);
 
   const INSERT = 'INSERT INTO jobs (seq, queue, key, payload, published_at) VALUES (?, ?, ?, ?, ?)';
-  const REMOVE = 'DELETE FROM jobs WHERE seq = ?';
-  const REMOVE_ALL = 'DELETE FROM jobs WHERE seq IN (SELECT value FROM json_each(?))';
   const ROW = 'seq, key, attempts, published_at, octet_length(payload) AS bytes';
   const LETTERS =
     'SELECT CAST(id AS TEXT) AS id, queue, key, payload, reason, attempts, died_at FROM dead_letters';
@@ -42,33 +40,11 @@ export function createJobTable(db: Database) {
   const { last } = db.statement('SELECT coalesce(max(seq), 0) AS last FROM jobs').get() as { last: number };
   let nextSeq = last + 1;
 
-  /** Finished jobs whose rows wait for their removal. */
-  let leaving: { seqs: number[]; removed: Promise<void> } | undefined;
-
-  function removeSoon() {
-    const one: NonNullable<typeof leaving> = {
-      seqs: [],
-      removed: db.writeSoon(() => {
-        leaving = undefined;
-        if (one.seqs.length === 1) db.statement(REMOVE).run(one.seqs[0]!);
-        else db.statement(REMOVE_ALL).run(JSON.stringify(one.seqs));
-      }),
-    };
-    // The transaction did not begin.
-    one.removed.catch(() => {
-      if (leaving === one) leaving = undefined;
-    });
-    return one;
-  }
-
   const insertNow = (queue: QueueName, { key, payload }: JobInput, now: number): StoredJob => {
     const seq = nextSeq++;
     db.statement(INSERT).run(seq, queue, key, payload, now);
     return { seq, key, payload, published_at: now };
   };
-
-  const deadOne = (id: string) =>
-    db.statement(`${LETTERS} WHERE id = ?`).get(Number(id) || 0) as unknown as DeadLetter | undefined;
 
   return {
     /** `seq` of the newest job at the start. */
@@ -104,12 +80,6 @@ export function createJobTable(db: Database) {
       if (jobs.length === 1 && only) return db.writeOne(() => [insertNow(queue, only, now)]);
       return db.write(() => jobs.map((job) => insertNow(queue, job, now)));
     },
-    /** Those of both queues are removed by one statement. */
-    remove(seqs: readonly number[]): Promise<void> {
-      leaving ??= removeSoon();
-      leaving.seqs.push(...seqs);
-      return leaving.removed;
-    },
     setAttempts: (seq: number, attempts: number) =>
       db.writeOne(() => db.statement('UPDATE jobs SET attempts = ? WHERE seq = ?').run(attempts, seq)),
     /** Moves a job to the dead letters. */
@@ -119,7 +89,7 @@ export function createJobTable(db: Database) {
           `INSERT INTO dead_letters (queue, key, payload, reason, attempts, died_at)
            SELECT queue, key, payload, ?, attempts + 1, ? FROM jobs WHERE seq = ?`,
         ).run(reason, now, seq);
-        db.statement(REMOVE).run(seq);
+        db.statement('DELETE FROM jobs WHERE seq = ?').run(seq);
       }),
     /** Newest first. @param after id of the last letter of the page before */
     dead(after: string | undefined, limit: number): DeadLetter[] {
@@ -136,12 +106,13 @@ export function createJobTable(db: Database) {
       }
       return found;
     },
-    deadOne,
     countDead: (): number =>
       (db.statement('SELECT count(*) AS n FROM dead_letters').get() as { n: number }).n,
     redrive: (id: string, now: number) =>
       db.write(() => {
-        const letter = deadOne(id);
+        const letter = db.statement(`${LETTERS} WHERE id = ?`).get(Number(id) || 0) as unknown as
+          | DeadLetter
+          | undefined;
         if (!letter) return undefined;
         const job = insertNow(letter.queue, letter, now);
         db.statement('DELETE FROM dead_letters WHERE id = ?').run(Number(id));

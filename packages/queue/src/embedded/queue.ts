@@ -5,6 +5,7 @@ import type { Database } from '@wellspring/sqlite/database';
 import { createDispatcher } from '../dispatcher.ts';
 import { type JobInput, QUEUES, type Queue, type QueueName } from '../port.ts';
 import { createEmbeddedSource } from './embedded-source.ts';
+import { createFinishedJobs } from './finished-jobs.ts';
 import { createJobTable } from './job-table.ts';
 
 export interface EmbeddedQueueOptions {
@@ -31,10 +32,11 @@ export function createEmbeddedQueue(
 ): EmbeddedQueue {
   const table = createJobTable(db);
   const closing = new AbortController();
+  const finished = createFinishedJobs(db, { clock, log, closing: closing.signal });
 
   function open(queue: QueueName) {
     const known = { queue, clock, log, closing: closing.signal };
-    const source = createEmbeddedSource({ ...known, table, waiting: memory.waiting });
+    const source = createEmbeddedSource({ ...known, table, finished, waiting: memory.waiting });
     const dispatcher = createDispatcher({ ...known, source, budget: memory[queue] });
     source.open(dispatcher);
     return { source, dispatcher };
@@ -69,7 +71,6 @@ export function createEmbeddedQueue(
     depth: async (queue) => of(queue).source.size,
     deadLetters: {
       list: async ({ after, limit = 100 } = {}) => table.dead(after, limit),
-      get: async (id) => table.deadOne(id),
       count: async () => table.countDead(),
       async redrive(id) {
         const redriven = await table.redrive(id, clock.now());
@@ -83,7 +84,7 @@ export function createEmbeddedQueue(
     },
     async close() {
       closing.abort();
-      for (const { source } of opened.values()) await source.removed();
+      await finished.removed();
     },
   };
 }

@@ -2,14 +2,12 @@ import type { Clock } from '@wellspring/core/clock';
 import { newSecret } from '@wellspring/core/ids';
 import type { Store } from '@wellspring/store/port';
 import { type DeadLetter, type JobInput, MAX_LISTED_CHARS, type Queue, type QueueName } from '../port.ts';
-import { type DeadLetterRow, deadLetters } from './collections.ts';
+import { deadLetters } from './collections.ts';
 
 export interface NewDeadLetter extends Omit<DeadLetter, 'id' | 'died_at'> {
   /** Id of the job. */
   job: string;
 }
-
-const asLetter = ({ job: _, ...letter }: DeadLetterRow): DeadLetter => letter;
 
 /** Dead letters in the store. @param redrive publishes a job, flagged as redelivered */
 export function createDeadLetters(
@@ -41,16 +39,13 @@ export function createDeadLetters(
         for (const { id } of page) {
           const row = await rows.get(id);
           if (!row) continue;
-          found.push(asLetter(row));
-          chars += row.payload.length;
+          const { job: _, ...letter } = row;
+          found.push(letter);
+          chars += letter.payload.length;
           if (chars >= MAX_LISTED_CHARS) break;
         }
       }
       return found;
-    },
-    async get(id) {
-      const row = await rows.get(id);
-      return row && asLetter(row);
     },
     count: () => rows.count(),
     async redrive(id) {

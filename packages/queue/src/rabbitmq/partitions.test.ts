@@ -4,6 +4,7 @@ import { eventually } from '@wellspring/testing/eventually';
 import { closeAfterEach } from '@wellspring/testing/lifetimes';
 import { withServers } from '@wellspring/testing/servers/servers';
 import type { Job } from '../port.ts';
+import { attempts, type OverflowRow } from './collections.ts';
 import {
   createGate,
   ids,
@@ -89,6 +90,39 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
     setCertain(true);
     await clock.advance(100);
     await eventually(() => seen.length === 1);
+  });
+
+  test('a job whose row the store does not find keeps its attempts when the jobs behind it fail', async () => {
+    const { clock, consume, insert, intercept, store } = await open(100);
+    const { admit, open: start } = createGate();
+    intercept(async (statement, run) => {
+      const found = await run();
+      return isPayloads(statement) ? (found as OverflowRow[]).filter(({ id }) => id !== 'a') : found;
+    });
+    const seen: string[][] = [];
+    consume(
+      async (jobs) => {
+        seen.push(jobs.map(({ id }) => id));
+        if (seen.length === 1) throw new Error('not now');
+      },
+      { admit, batch: 2 },
+    );
+    await insert('rows', ['a', 'b']);
+    await clock.advance(FIND_MS);
+    start();
+    await eventually(async () => {
+      await clock.advance(100);
+      return seen.length === 1;
+    });
+    intercept((_, run) => run());
+    const attemptRows = store.collection(attempts);
+    await eventually(async () => (await attemptRows.count()) === 1);
+    expect(await attemptRows.list()).toEqual([{ id: 'b', attempts: 1 }]);
+    await eventually(async () => {
+      await clock.advance(100);
+      return seen.flat().length === 3;
+    });
+    expect(seen).toEqual([['b'], ['a', 'b']]);
   });
 
   test('the row of a job that ended while it was moved is removed before the rows of its key are read', async () => {

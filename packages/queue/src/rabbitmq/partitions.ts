@@ -93,8 +93,8 @@ export function createPartitions(options: PartitionsOptions): Partitions {
       await attemptRows.increment(id, { attempts: 1 }, { id, attempts: 0 });
     },
     async addDeadLetter(job, reason) {
-      const { id, key, payload = '', attempts: failures } = job;
-      await options.addDeadLetter({ job: id, queue, key, payload, reason, attempts: failures + 1 });
+      const { id, key, payload, attempts: failures } = job;
+      await options.addDeadLetter({ job: id, queue, key, payload: payload!, reason, attempts: failures + 1 });
       homeOf([job])?.done([job]);
     },
   };
