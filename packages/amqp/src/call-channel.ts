@@ -41,13 +41,8 @@ export function openCallChannel(
     },
     log,
   );
-  return {
-    get current() {
-      return channel.current;
-    },
-    reopen: channel.reopen,
-    close: channel.close,
-    publish(exchange, routingKey, content, options) {
+  return Object.assign(channel, {
+    publish(...[exchange, routingKey, content, options]: Parameters<CallChannel['publish']>) {
       if (!connection.blocked) unsent.release();
       else if (!unsent.take(content.length + MESSAGE_BYTES)) return;
       try {
@@ -56,5 +51,5 @@ export function openCallChannel(
         // The channel was closed at this moment; `lost` follows.
       }
     },
-  };
+  });
 }
