@@ -51,7 +51,6 @@ export function createOutboxRelay({
   const publishing = new Set<string>();
   /** Publications of stored rows. */
   const storing = new Map<string, Promise<boolean>>();
-  const republishing = new Map<string, Promise<void>>();
   const closing = new AbortController();
 
   /** Not awaited: the sweep republishes a row that stays. */
@@ -132,24 +131,15 @@ export function createOutboxRelay({
     return published;
   }
 
-  async function republishNow(emitter_id: string): Promise<void> {
-    if (store.publishesCommits) return;
-    const left = await rows.list({ where: { emitter_id }, texts: false });
-    for (const { id } of left.sort(byCommit)) await publishStored(id, emitter_id);
-  }
-
   return {
     async publish(row) {
       if (!store.publishesCommits) await send(row, row.message);
     },
     publishStored: ({ id }) => publishStored(id, SWEEP),
-    republish(emitterId) {
-      let current = republishing.get(emitterId);
-      if (!current) {
-        current = republishNow(emitterId).finally(() => republishing.delete(emitterId));
-        republishing.set(emitterId, current);
-      }
-      return current;
+    async republish(emitter_id) {
+      if (store.publishesCommits) return;
+      const left = await rows.list({ where: { emitter_id }, texts: false });
+      for (const { id } of left.sort(byCommit)) await publishStored(id, emitter_id);
     },
     async close() {
       closing.abort();

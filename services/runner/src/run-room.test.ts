@@ -68,6 +68,16 @@ test('output of an owner stays within half of the budget until its runs are comm
   expect(memory.used).toBe(0);
 });
 
+test('a run whose owner has paid its debt at the moment it asks for room gets further room later', async () => {
+  const answers = [false, true];
+  open = createRunRooms(memory, { ...costs, isSettled: () => answers.shift() ?? true });
+  using room = open('u_1');
+  add(room, 64 * KB);
+  await room.make(0);
+  add(room, 64 * KB);
+  expect(room.make(0)).toBeUndefined();
+});
+
 test('output that is dropped leaves its memory to what follows', () => {
   using room = open('u_1');
   for (let n = 0; n < 1_000; n += 1) {

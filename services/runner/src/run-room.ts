@@ -102,7 +102,6 @@ export function createRunRooms(
         await take(bytes, signal);
         granted += bytes;
       }
-      growing = undefined;
       waitedMs += performance.now() - waitsSince;
       waitsSince = undefined;
     }
@@ -134,7 +133,9 @@ export function createRunRooms(
         const isGranted =
           costs.isSettled(ownerId, paidMs) && (tryTake(Math.max(missing, granted)) || tryTake(least));
         if (isGranted) return undefined;
-        growing = grow(least);
+        growing = grow(least).finally(() => {
+          growing = undefined;
+        });
         return growing;
       },
       give(bytes) {

@@ -55,8 +55,8 @@ export function createStateCommits(
   let forgotten = false;
   /** Resolves when no group is being written. */
   let idle: Promise<void> = Promise.resolve();
-  /** A message was not published: later ones stay in the outbox behind it until `republish`. */
-  let isBehind = false;
+  /** Messages that were not published: one that failed, and later ones, which stay in the outbox behind it until `republish`. */
+  let unpublished = 0;
 
   /**
    * The live state; reread from the store after a failed commit, and after one of another owner.
@@ -131,11 +131,11 @@ export function createStateCommits(
   }
 
   async function publish(outbox: OutboxRow): Promise<void> {
-    if (isBehind) throw new Unavailable(`An earlier message of ${sourceId} was not published`);
     try {
+      if (unpublished > 0) throw new Unavailable(`An earlier message of ${sourceId} was not published`);
       await relay.publish(outbox);
     } catch (error) {
-      isBehind = true;
+      unpublished += 1;
       throw error;
     }
   }
@@ -227,11 +227,14 @@ export function createStateCommits(
     },
     isForgotten: () => forgotten,
     bytes: () => bytesOf(loaded),
-    isBehind: () => isBehind,
-    /** Publishes, in order, what earlier commits have left. */
+    isBehind: () => unpublished > 0,
+    /** Publishes, in order, what earlier commits have left, and those that are made meanwhile. */
     async republish() {
-      await relay.republish(sourceId);
-      isBehind = false;
+      for (let known = -1; known !== unpublished; ) {
+        known = unpublished;
+        await relay.republish(sourceId);
+      }
+      unpublished = 0;
     },
   };
 }
