@@ -1,8 +1,6 @@
-import type { Clock } from '@wellspring/core/clock';
-import type { Log } from '@wellspring/core/log';
 import { createLru } from '@wellspring/core/lru';
+import type { Deps } from '@wellspring/runtime/deps';
 import { runningRuns } from '@wellspring/store/collections/running-runs';
-import type { Store } from '@wellspring/store/port';
 import { type RunContext, triggerOf } from './records.ts';
 
 /** A run of this process that has not ended. */
@@ -30,15 +28,7 @@ const MAX_CANCELLED = 1_000;
 const LISTED_AFTER_MS = 500;
 const SWEEP_INTERVAL_MS = 250;
 
-export function createActiveRuns({
-  store,
-  clock,
-  log,
-}: {
-  store: Store;
-  clock: Clock;
-  log: Log;
-}): ActiveRuns {
+export function createActiveRuns({ store, clock, log }: Pick<Deps, 'store' | 'clock' | 'log'>): ActiveRuns {
   const rows = store.collection(runningRuns);
   interface Entry {
     run: RunContext;

@@ -15,7 +15,7 @@ import { type WorkflowDeploymentRow, workflowDeployments } from '@wellspring/sto
 import { allMasks, createMask, type Mask } from './mask-secrets.ts';
 import type { OwnerCosts } from './owner-costs.ts';
 import { readBundle } from './read-bundle.ts';
-import { createRunListeners, type RunListeners } from './run-listeners.ts';
+import { createRunListeners, type EmitterAtRevision, type RunListeners } from './run-listeners.ts';
 
 /** A deployment, ready to run. */
 export interface Deployment {
@@ -38,14 +38,9 @@ interface DeploymentWithoutAccounts extends Omit<Deployment, 'withoutAccounts'> 
 }
 
 /** A source or workflow as it was at the time of the read; unlike a deployment it may change between two runs. */
-export interface LoadedEmitter {
-  emitter: Emitter;
+export interface LoadedEmitter extends EmitterAtRevision {
   /** Its channel `$logs` has a listener. */
   logsWanted: boolean;
-  /** Revision `listeners`, which also counts the writes to sources and workflows. */
-  revision: number;
-  /** `performance.now()` before the read. */
-  readAt: number;
 }
 
 export interface DeployedSource extends LoadedEmitter {

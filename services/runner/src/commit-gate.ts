@@ -1,7 +1,5 @@
-import type { Clock } from '@wellspring/core/clock';
-import type { Log } from '@wellspring/core/log';
 import { Unavailable } from '@wellspring/core/unavailable';
-import type { Store } from '@wellspring/store/port';
+import type { Deps } from '@wellspring/runtime/deps';
 
 /**
  * Holds runs while the store takes no commits (an outage, a full disk): executed runs are committed later instead of being
@@ -21,15 +19,7 @@ export interface CommitGate {
 
 const PROBE_INTERVAL_MS = 1_000;
 
-export function createCommitGate({
-  store,
-  clock,
-  log,
-}: {
-  store: Pick<Store, 'ping'>;
-  clock: Clock;
-  log: Log;
-}): CommitGate {
+export function createCommitGate({ store, clock, log }: Pick<Deps, 'store' | 'clock' | 'log'>): CommitGate {
   const closing = new AbortController();
   let probing: Promise<void> | undefined;
 

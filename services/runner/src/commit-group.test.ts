@@ -1,5 +1,6 @@
 import { expect, test } from '@jest/globals';
 import type { EmitterStateRow } from '@wellspring/store/collections/states';
+import { logRow } from '@wellspring/testing/rows';
 import { createCommitGroup, type Part } from './commit-group.ts';
 
 const part = (run_id: string, rest: Partial<Part> = {}): Part => ({
@@ -7,7 +8,7 @@ const part = (run_id: string, rest: Partial<Part> = {}): Part => ({
   trace_id: `trace of ${run_id}`,
   hop: 0,
   events: [],
-  logs: undefined,
+  logs: { ...logRow('dc_1', `1-${run_id}`, { run_id }), records: [] },
   emitted: [],
   bytes: 0,
   ...rest,

@@ -15,7 +15,7 @@ export interface Part {
   revision?: number | undefined;
   events: EventRows;
   /** `records`: the JSON texts of the log records. Like `emitted`, they may be iterated once. */
-  logs: (Omit<LogRow, 'records'> & { records: Iterable<string> }) | undefined;
+  logs: Omit<LogRow, 'records'> & { records: Iterable<string> };
   emitted: Iterable<Omit<EmittedEvent, 'trace_id'>>;
   /** About the characters of `emitted`. */
   bytes: number;
@@ -71,7 +71,7 @@ export function createCommitGroup(emitterId: string, ownerId: string): CommitGro
       const delayed: DelayedEvent[] = [];
       for (const part of parts) {
         const { trace_id } = part;
-        if (part.logs) logs.push({ ...part.logs, records: `[${await joinInPieces(part.logs.records)}]` });
+        logs.push({ ...part.logs, records: `[${await joinInPieces(part.logs.records)}]` });
         sends.push(...(part.sends ?? []));
         for (const event of part.delayed ?? []) delayed.push({ ...event, trace_id });
       }

@@ -27,7 +27,7 @@ export function prepareMark(
   before: EmitterStateRow,
   run_id: string,
   now: number,
-): { state: EmitterStateRow; mark: NonNullable<Part['logs']> } {
+): { state: EmitterStateRow; mark: Part['logs'] } {
   const { sortKey, lastIds } = nextSortKey(before.last_ids, '$logs', now);
   const emitter_id = marksOf(before.id);
   const key = { id: `${emitter_id}/${sortKey.text}`, emitter_id, sort_key: sortKey.text };

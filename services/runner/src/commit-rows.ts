@@ -49,7 +49,7 @@ export const logRow = (
   records: LogRecord[],
   sortKey: string,
   now: number,
-): NonNullable<Part['logs']> => ({
+): Part['logs'] => ({
   id: `${run.source_id}/${sortKey}`,
   emitter_id: run.source_id,
   sort_key: sortKey,

@@ -14,6 +14,7 @@ import {
   errorRecord,
   type Failure,
   type LogRecord,
+  logRecord,
   type RunContext,
   type RunState,
 } from './records.ts';
@@ -62,14 +63,14 @@ export interface CommitInput {
   /** Channels whose events are not published, since nobody listens. */
   unheard?: ReadonlySet<string> | undefined;
   end: RunEnd;
-  /** Passed on with the first event. */
+  /** Passed on with the first event: a workflow behind the source answers the HTTP call. */
   reply?: EmittedEvent['reply'];
   now: number;
 }
 
 export interface Prepared extends Pick<Part, 'events' | 'emitted' | 'bytes'> {
   state: EmitterStateRow;
-  logs: NonNullable<Part['logs']>;
+  logs: Part['logs'];
   /** Events that wait on `$in`; among `events`, too. */
   delayed: Omit<DelayedEvent, 'trace_id'>[];
 }
@@ -205,13 +206,12 @@ const loopError: ThrownError = {
   stack: '',
 };
 
-const missingId = (run: RunContext, ts: number): LogRecord => ({
-  ts,
-  k: 'log',
-  level: 'error',
-  execution_id: run.run_id,
-  msg: 'An event without id was dropped: a source with a dedupe strategy must give each event an id.',
-});
+const missingId = (run: RunContext, ts: number): LogRecord =>
+  logRecord(run, {
+    ts,
+    level: 'error',
+    msg: 'An event without id was dropped: a source with a dedupe strategy must give each event an id.',
+  });
 
 /** Allocates sort keys that increase within each stream; those of one allocation share a millisecond. */
 function createAllocator(state: EmitterStateRow, now: number) {

@@ -29,17 +29,15 @@ test('an owner whose definitions kill their processes is delayed, other owners a
   const call = createEmbeddedCall({ log: silentLog });
   const stop = new AbortController();
   const bundle = { format: 'esm', code: '', packages: {}, lockfile: null } as const;
-  const serving = prepareWorker(
-    { call },
-    {
-      executor: { execute: async () => CRASHED } as Partial<Executor> as Executor,
-      packager: { bundle: async () => ({ id: 'b', bundle }) } satisfies Packager,
-      networks: { of: async (id) => ({ id, allowNetworks: [] }) },
-      costs,
-      openRoom: createRunRooms(createByteBudget(1), costs),
-      meter: { countTime() {} },
-    },
-  ).run(stop.signal);
+  const serving = prepareWorker({
+    call,
+    executor: { execute: async () => CRASHED } as Partial<Executor> as Executor,
+    packager: { bundle: async () => ({ id: 'b', bundle }) } satisfies Packager,
+    networks: { of: async (id) => ({ id, allowNetworks: [] }) },
+    costs,
+    openRoom: createRunRooms(createByteBudget(1), costs),
+    meter: { countTime() {} },
+  }).run(stop.signal);
   const prepare = (owner_id: string) =>
     call.request(CALLS.prepare, { code: '', owner_id }, { deadlineMs: 5000 }).catch(({ status }) => status);
   expect([await prepare('u_attacker'), await prepare('u_attacker')]).toEqual([400, 400]);
@@ -64,17 +62,15 @@ test('code is compiled only as far as its definitions can be evaluated', async (
     await held.promise;
     return CRASHED;
   };
-  const serving = prepareWorker(
-    { call },
-    {
-      executor: { execute } as Partial<Executor> as Executor,
-      packager: { bundle: async () => ({ id: `b${++compiled}`, bundle }) } satisfies Packager,
-      networks: { of: async (id) => ({ id, allowNetworks: [] }) },
-      costs: { ...costs, settled: async () => void asked++ },
-      openRoom: createRunRooms(createByteBudget(1), costs),
-      meter: { countTime() {} },
-    },
-  ).run(stop.signal);
+  const serving = prepareWorker({
+    call,
+    executor: { execute } as Partial<Executor> as Executor,
+    packager: { bundle: async () => ({ id: `b${++compiled}`, bundle }) } satisfies Packager,
+    networks: { of: async (id) => ({ id, allowNetworks: [] }) },
+    costs: { ...costs, settled: async () => void asked++ },
+    openRoom: createRunRooms(createByteBudget(1), costs),
+    meter: { countTime() {} },
+  }).run(stop.signal);
   const answers = Array.from({ length: 40 }, () =>
     call.request(CALLS.prepare, { code: '', owner_id: 'u_1' }, { deadlineMs: 5000 }).catch(() => {}),
   );

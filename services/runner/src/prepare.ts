@@ -4,13 +4,16 @@ import { bytesOfCode } from '@wellspring/contract/definition-rules';
 import { createFairPermits, withPermit } from '@wellspring/core/fair-permits';
 import { invalidComponent } from '@wellspring/core/problem';
 import { untilAborted } from '@wellspring/core/until-aborted';
-import type { Deps } from '@wellspring/runtime/deps';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
-import { type Executor, noEffects, type Packager } from '@wellspring/sandbox/port';
+import { noEffects, type Packager } from '@wellspring/sandbox/port';
+import type { ConfigureDeps } from './configure.ts';
 import type { OwnerCosts } from './owner-costs.ts';
-import type { OwnerNetworks } from './owner-networks.ts';
-import type { OpenRunRoom } from './run-room.ts';
-import type { UsageMeter } from './usage.ts';
+
+export interface PrepareDeps
+  extends Pick<ConfigureDeps, 'call' | 'executor' | 'networks' | 'openRoom' | 'meter'> {
+  packager: Packager;
+  costs: Pick<OwnerCosts, 'charge' | 'settled'>;
+}
 
 /** Time to evaluate the top level of a module and read its definition. */
 const DEFINE_TIMEOUT_MS = 60_000;
@@ -18,24 +21,15 @@ const DEFINE_TIMEOUT_MS = 60_000;
 const MAX_DEFINITIONS = 16;
 
 /** Serves `runner.prepare`: compiles code, resolves its packages, reads its definition in the sandbox. */
-export function prepareWorker(
-  { call }: Pick<Deps, 'call'>,
-  {
-    executor,
-    packager,
-    networks,
-    costs,
-    openRoom,
-    meter,
-  }: {
-    executor: Executor;
-    packager: Packager;
-    networks: Pick<OwnerNetworks, 'of'>;
-    costs: Pick<OwnerCosts, 'charge' | 'settled'>;
-    openRoom: OpenRunRoom;
-    meter: Pick<UsageMeter, 'countTime'>;
-  },
-): BackgroundWorker {
+export function prepareWorker({
+  call,
+  executor,
+  packager,
+  networks,
+  costs,
+  openRoom,
+  meter,
+}: PrepareDeps): BackgroundWorker {
   const permits = createFairPermits({ total: MAX_DEFINITIONS });
 
   async function prepare(code: ComponentCode, owner_id: string): Promise<PrepareCall['answer']> {

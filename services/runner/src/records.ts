@@ -78,19 +78,16 @@ export const droppedHeaders = (
   names: readonly string[],
   ownHost: string | undefined,
   ts: number,
-): LogRecord => ({
-  ts,
-  k: 'log',
-  level: 'warn',
-  execution_id: run.run_id,
-  msg: cut(
-    `The response was sent without ${names.join(', ')}: ${
+): LogRecord =>
+  logRecord(run, {
+    ts,
+    level: 'warn',
+    msg: `The response was sent without ${names.join(', ')}: ${
       ownHost === undefined
         ? 'at this address a component must not set headers that affect the whole origin or the connection.'
         : 'a component must not set headers that affect other hosts or the connection.'
     }`,
-  ),
-});
+  });
 
 /** Waits up to this are not logged. */
 const MAX_SILENT_MS = 1_000;
@@ -113,13 +110,7 @@ export function skippedRun(run: RunContext, trigger: Trigger, reason: string, ts
     trigger.kind === 'event'
       ? `run for the event ${trigger.event_id} of ${trigger.emitter_id}`
       : `tick of ${new Date(trigger.kind === 'timer' ? trigger.due_at : ts).toISOString()}`;
-  return {
-    ts,
-    k: 'log',
-    level: 'warn',
-    execution_id: run.run_id,
-    msg: `The ${what} was skipped. ${reason}`,
-  };
+  return logRecord(run, { ts, level: 'warn', msg: `The ${what} was skipped. ${reason}` });
 }
 
 /** A record of `$errors`: the trigger, where it ran and what was thrown. JSON text. */

@@ -16,10 +16,11 @@ export interface RunListeners {
 }
 
 /** An emitter as it was loaded for its run. */
-interface Loaded {
+export interface EmitterAtRevision {
   emitter: Emitter;
-  /** Revision `listeners`, and `performance.now()`, before it was read. */
+  /** Revision `listeners`, which also counts the writes to sources and workflows. */
   revision: number;
+  /** `performance.now()` before the read. */
   readAt: number;
 }
 
@@ -54,7 +55,7 @@ export function createRunListeners({ store, clock }: Pick<Deps, 'store' | 'clock
   }
 
   async function read(
-    { emitter, revision: former, readAt }: Loaded,
+    { emitter, revision: former, readAt }: EmitterAtRevision,
     channels: ReadonlySet<string>,
   ): Promise<RunListeners> {
     const isRecent = performance.now() - readAt <= MAX_REVISION_AGE_MS;
@@ -68,7 +69,7 @@ export function createRunListeners({ store, clock }: Pick<Deps, 'store' | 'clock
   return {
     isHeard,
     /** The listeners of a run that has ended, on these channels. */
-    of: (loaded: Loaded, channels: ReadonlySet<string>): Promise<RunListeners> =>
+    of: (loaded: EmitterAtRevision, channels: ReadonlySet<string>): Promise<RunListeners> =>
       read(loaded, channels).catch(() => ({ revision: undefined, unheard: new Set<string>() })),
   };
 }

@@ -81,7 +81,7 @@ export function createRunnerService(deps: RunnerDeps): Service {
   return {
     name: 'runner',
     workers: [
-      prepareWorker(deps, { ...deps, networks, costs, openRoom, meter }),
+      prepareWorker({ ...deps, networks, costs, openRoom, meter }),
       configureWorker({ ...deps, networks, costs, openRoom, meter, permits }),
       testWorker({ ...deps, networks, costs, openRoom, meter, permits, quotas }),
       ...runsWorkers(

@@ -134,7 +134,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
       traceId: job.trace_id,
       handlesRecords: handlesRecords(job),
       revision: deployed.revision,
-      event: () => triggerEvent(trigger),
+      triggerEvent: () => triggerEvent(trigger),
       end: { durationMs: 0, cpuMs: 0 },
     };
     const skipped = await skipReason(job, deployed, live);
@@ -249,7 +249,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
         hop: 0,
         traceId: run.run_id,
         handlesRecords: false,
-        event: () => null,
+        triggerEvent: () => null,
         end: { durationMs: 0, cpuMs: 0 },
       };
       // A hook is not executed again, so its commit includes the log lines that could not be committed earlier.

@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals';
 import type { EmittedMessage } from '@wellspring/contract/messages';
 import { Unavailable } from '@wellspring/core/unavailable';
 import type { Queue } from '@wellspring/queue/port';
-import { OWNER } from '@wellspring/testing/rows';
+import { logRow, OWNER } from '@wellspring/testing/rows';
 import { useHarness } from '@wellspring/testing/service-harness';
 import { createCommitGate } from './commit-gate.ts';
 import type { Part } from './commit-group.ts';
@@ -12,7 +12,8 @@ import { createStateCommits } from './state-commits.ts';
 const t = useHarness();
 
 const partOf = (run_id: string): Part => ({
-  ...{ run_id, trace_id: run_id, hop: 0, events: [], logs: undefined, bytes: 0 },
+  ...{ run_id, trace_id: run_id, hop: 0, events: [], bytes: 0 },
+  logs: { ...logRow('dc_1', `1-${run_id}`, { run_id }), records: [] },
   emitted: [{ event_id: `1-${run_id}`, name: '', payload: '1' }],
 });
 

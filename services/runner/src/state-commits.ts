@@ -1,13 +1,12 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { DedupeStrategy } from '@wellspring/contract/definition';
-import type { EmittedEvent } from '@wellspring/contract/messages';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { LeaseLost } from '@wellspring/queue/port';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { OutboxRow } from '@wellspring/store/collections/outbox';
 import { type EmitterStateRow, states } from '@wellspring/store/collections/states';
 import type { Deployed } from './catalog.ts';
-import { type Arranged, prepareCommit, type RunEnd } from './commit.ts';
+import { type Arranged, type CommitInput, prepareCommit } from './commit.ts';
 import type { CommitGate } from './commit-gate.ts';
 import { type CommitGroup, createCommitGroup, type Part } from './commit-group.ts';
 import { bytesOf, commitSets, type DbSet, type LiveState, liveState } from './live-state.ts';
@@ -20,20 +19,14 @@ export class Fenced extends Unavailable {
   override readonly name = 'Fenced';
 }
 
-export interface CommitOptions {
+export interface CommitOptions
+  extends Pick<CommitInput, 'handlesRecords' | 'unheard' | 'triggerEvent' | 'end' | 'reply'> {
   deployed: Deployed;
   hop: number;
   traceId: string;
-  /** The run was started by a record of `$errors` or `$logs`. */
-  handlesRecords: boolean;
   /** Of the listeners, for the fan-out; undefined: the current one. */
   revision?: RunListeners['revision'];
-  unheard?: RunListeners['unheard'];
-  event: () => unknown;
-  end: RunEnd;
   sends?: Part['sends'];
-  /** Passed on with the first event: a workflow behind the source answers the HTTP call. */
-  reply?: EmittedEvent['reply'];
 }
 
 export const strategyOf = ({ workflow, deployment }: Deployed): DedupeStrategy | null =>
@@ -196,23 +189,19 @@ export function createStateCommits(
     run: RunContext,
     outcome: Arranged,
     sets: readonly DbSet[],
-    { deployed, hop, traceId, handlesRecords, revision, unheard, event, end, sends, reply }: CommitOptions,
+    options: CommitOptions,
   ): CommitGroup {
-    const { run_id } = run;
-    const { state, events, logs, emitted, bytes, delayed } = prepareCommit({
+    const { deployed, hop, traceId, revision, sends } = options;
+    const { state, ...made } = prepareCommit({
+      ...options,
       state: live.row,
       run,
       outcome,
       strategy: strategyOf(deployed),
-      triggerEvent: event,
-      handlesRecords,
       logsWanted: deployed.logsWanted,
-      unheard,
-      end,
-      reply,
       now: clock.now(),
     });
-    const part = { run_id, trace_id: traceId, hop, revision, events, logs, emitted, bytes, delayed, sends };
+    const part = { ...made, run_id: run.run_id, trace_id: traceId, hop, revision, sends };
     return join(live, deployed.emitter.owner_id, { ...state, db: commitSets(live, sets) }, part);
   }
 
