@@ -54,8 +54,9 @@ export function createWebhookHealth({ store, queue, pubsub, clock, log }: Disabl
   async function notifyEmitters(webhook: WebhookRow, since: number): Promise<void> {
     const listening = await store.collection(subscriptions).list({ where: { listener_id: webhook.id } });
     const notified = new Map<string, Emitter>();
+    const reaches = createReach(store);
     for (const subscription of listening) {
-      for (const emitter of await emittersOf(subscription)) notified.set(emitter.id, emitter);
+      for (const emitter of await emittersOf(subscription, reaches)) notified.set(emitter.id, emitter);
     }
     const jobs = [...notified.values()].map((emitter) => recordOf(webhook, since, emitter, clock.now()));
     if (jobs.length > 0) {
@@ -66,9 +67,11 @@ export function createWebhookHealth({ store, queue, pubsub, clock, log }: Disabl
     }
   }
 
-  async function emittersOf(subscription: SubscriptionRow): Promise<Emitter[]> {
+  async function emittersOf(
+    subscription: SubscriptionRow,
+    reaches: ReturnType<typeof createReach>,
+  ): Promise<Emitter[]> {
     const { emitter_id, owner_id } = subscription;
-    const reaches = createReach(store);
     if (/^(?:dc|p)_/.test(emitter_id) && !isGlob(emitter_id)) {
       const emitter = await findEmitter(store, emitter_id);
       return emitter && (await reaches(subscription, emitter.owner_id)) ? [emitter] : [];

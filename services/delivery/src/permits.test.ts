@@ -171,6 +171,46 @@ describe('permits', () => {
     expect(turns).toEqual([Array(8).fill('wh_1'), Array(8).fill('wh_2'), ['wh_3'], undefined]);
   });
 
+  test('a released permit causes a search for claims only if a receiver with rows may use it', async () => {
+    let searches = 0;
+    permits = createPermits(
+      { ...LIMITS, total: 10 },
+      () => now,
+      () => {
+        searches += 1;
+      },
+    );
+    const failing = permits.receiver('wh_failing', 'u_1', { failures: 9, tried_at: now });
+    const first = await taken(sound('wh_1'), 8);
+    const others = await taken(sound('wh_2'), 2);
+    permits.setDueRows(failing, true);
+    expect(permits.nextClaim()).toBeUndefined();
+    first[0]!.release();
+    expect(searches).toBe(0);
+    await taken(sound('wh_1'), 1);
+    now += 600_000;
+    expect(permits.nextClaim()).toBeUndefined();
+    others[0]!.release();
+    expect(searches).toBe(1);
+    expect(permits.nextClaim()).toHaveLength(1);
+  });
+
+  test('a receiver with rows that another process has found to answer causes a search for claims', () => {
+    let searches = 0;
+    permits = createPermits(
+      LIMITS,
+      () => now,
+      () => {
+        searches += 1;
+      },
+    );
+    const failing = permits.receiver('wh_1', 'u_1', { failures: 9, tried_at: now });
+    permits.setDueRows(failing, true);
+    expect(permits.nextClaim()).toBeUndefined();
+    permits.receiver('wh_1', 'u_1', { failures: 0, tried_at: now + 1 });
+    expect(searches).toBe(1);
+  });
+
   test('the row of a webhook is believed if another process has tried it since', () => {
     const receiver = sound('wh_1');
     permits.receiver('wh_1', 'u_1', { failures: 5, tried_at: now });

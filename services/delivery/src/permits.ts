@@ -96,6 +96,8 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
   let taken = 0;
   let onProbation = 0;
   let closed = false;
+  /** The last search for a claim met receivers that wait for a limit of all: any released permit may be for them. */
+  let areClaimsBlocked = false;
 
   const isWorkflow = ({ id }: Receiver) => id.startsWith('p_');
   const limitOf = (receiver: Receiver) =>
@@ -174,7 +176,7 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
       if (found !== 'receiver') blocked.add(one);
       if (found === 'total') break;
     }
-    if (withDueRows.size > 0) wake();
+    if (areClaimsBlocked || withDueRows.has(receiver)) wake();
   }
 
   function forgetIdle(): void {
@@ -193,6 +195,7 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
     Object.assign(receiver, { failures, tried_at });
     // They would only wait for the end of the pause.
     if (isPaused(receiver)) dismiss(receiver);
+    else if (withDueRows.has(receiver)) wake();
   }
 
   return {
@@ -242,10 +245,12 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
     },
     nextClaim() {
       const waiting = new Set<string>();
+      areClaimsBlocked = false;
       for (const receiver of withDueRows) {
         if (receiver.claiming) continue;
         const found = exhaustedLimit(receiver);
         if (found === 'probation') waiting.add(receiver.owner_id);
+        if (found === 'probation' || found === 'total') areClaimsBlocked = true;
         if (found !== undefined) continue;
         withDueRows.delete(receiver);
         withDueRows.add(receiver);
