@@ -5,6 +5,7 @@ import { changedTopic } from '@wellspring/pubsub/port';
 import { checkOwner } from '@wellspring/runtime/check-owner';
 import type { Deps } from '@wellspring/runtime/deps';
 import { type ApiKeyRow, apiKeys } from '@wellspring/store/collections/users';
+import { insertNew } from '@wellspring/store/insert-new';
 
 type KeyDeps = Pick<Deps, 'store' | 'clock' | 'pubsub'>;
 
@@ -23,15 +24,14 @@ export async function listApiKeys({ store }: Pick<KeyDeps, 'store'>, user_id: st
 /** Creates a key; only this response contains its text. @throws Problem 404: the user is deleted meanwhile */
 export async function issueApiKey({ store, clock }: KeyDeps, userId: string, name: string | null = null) {
   const api_key = newApiKey();
-  const row: ApiKeyRow = {
+  const row = await insertNew(store.collection(apiKeys), () => ({
     id: newId('key'),
     user_id: userId,
     hash: hashApiKey(api_key),
     name,
     created_at: Math.floor(clock.now() / 1000),
     last_used_at: null,
-  };
-  await store.collection(apiKeys).insert(row);
+  }));
   await checkOwner(store, userId, () => store.collection(apiKeys).remove(row.id));
   return { ...presentApiKey(row), api_key };
 }

@@ -34,6 +34,17 @@ test('files count until they have expired, or were not stored', () => {
   expect(take('a')).toBeUndefined();
 });
 
+test('files expire after the clock was set back, except those stored before', () => {
+  const { clock, take } = createBudget();
+  clock.at = 1_440 * MINUTE;
+  take('a');
+  clock.at = 0;
+  for (let n = 0; n < 4; n += 1) expect(take('a')).toBeDefined();
+  expect(take('a')).toBeUndefined();
+  clock.at = 40 * MINUTE;
+  expect(take('a')).toBeDefined();
+});
+
 test('files without bytes take room, too', () => {
   const { take } = createBudget();
   let count = 0;

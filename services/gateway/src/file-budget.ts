@@ -23,12 +23,12 @@ export function createFileBudget(
   { keptMs, clock }: { keptMs: number; clock: Pick<Clock, 'now'> },
 ): FileBudget {
   const budget = createByteBudget(total);
-  /** By the minute in which they expire, the earliest first. */
+  /** By the minute in which they expire; not in order if the clock was set back. */
   const expiring = new Map<number, Set<() => void>>();
 
   function expire(): void {
     for (const [minute, releases] of expiring) {
-      if (minute * MINUTE_MS > clock.now()) return;
+      if (minute * MINUTE_MS > clock.now()) continue;
       expiring.delete(minute);
       for (const release of releases) release();
     }

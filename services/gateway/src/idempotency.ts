@@ -7,7 +7,6 @@ import { createFairPermits, withPermit } from '@wellspring/core/fair-permits';
 import { newSecret } from '@wellspring/core/ids';
 import { conflict, invalidParameter, tooManyRequests, unavailable } from '@wellspring/core/problem';
 import { createSleeper } from '@wellspring/core/sleeper';
-import { Unavailable } from '@wellspring/core/unavailable';
 import { withTimeout } from '@wellspring/core/with-timeout';
 import { onceClosed } from '@wellspring/http/once-closed';
 import { forgetBody, readBody } from '@wellspring/http/read-body';
@@ -97,8 +96,8 @@ export function createIdempotency({
   /** Attempts to store ends, with their repetitions. */
   const attempts = new Set<Promise<void>>();
   const closing = new AbortController();
-  /** Waiting calls by user. */
-  const waiting = new Map<string, number>();
+  /** Of calls that wait for the first one with their key. */
+  const waits = createFairPermits({ total: MAX_WAITING, maxPerOwner: () => MAX_WAITING_OF_USER });
   /** Whether no process executes the call of this row. This process leaves such a row if the answer to its insertion is lost. */
   const abandoned = (row: IdempotencyRow) =>
     row.process === thisProcess
@@ -172,11 +171,8 @@ export function createIdempotency({
     left: AbortSignal,
     look: () => Promise<R | undefined>,
   ): Promise<R | undefined> {
-    const ofUser = waiting.get(userId) ?? 0;
-    if (ofUser >= MAX_WAITING_OF_USER) throw tooManyRequests(RETRY_AFTER_SECONDS);
-    if (waiting.values().reduce((sum, count) => sum + count, 0) >= MAX_WAITING)
-      throw new Unavailable('Too many calls wait for the first one with their key.');
-    waiting.set(userId, ofUser + 1);
+    const release = waits.tryAcquire(userId);
+    if (!release) throw tooManyRequests(RETRY_AFTER_SECONDS);
     const sleeper = createSleeper(clock);
     const unsubscribe = pubsub.subscribe(answeredTopic(id), sleeper.wake);
     try {
@@ -187,9 +183,7 @@ export function createIdempotency({
       }
     } finally {
       unsubscribe();
-      const rest = waiting.get(userId)! - 1;
-      if (rest === 0) waiting.delete(userId);
-      else waiting.set(userId, rest);
+      release();
     }
   }
 

@@ -15,6 +15,7 @@ import { listPage } from '@wellspring/http/paging';
 import { changedTopic } from '@wellspring/pubsub/port';
 import { removeLostSubscriptions } from '@wellspring/store/collections/subscription-reach';
 import { apiKeys, members, type OrgRow, orgs, users } from '@wellspring/store/collections/users';
+import { insertNew } from '@wellspring/store/insert-new';
 import { ConflictError, modify } from '@wellspring/store/port';
 import { deleteOwner, type OwnerDeps } from './delete-owner.ts';
 
@@ -55,7 +56,7 @@ export function operatorOrgRoutes(deps: OwnerDeps): Route[] {
     route(operatorCreateOrg, async ({ input }) => {
       const { orgname, name, email, code_allow_networks = [] } = input;
       checkNetworks(code_allow_networks);
-      const row: OrgRow = {
+      const make = (): OrgRow => ({
         id: newId('o'),
         orgname,
         name,
@@ -63,9 +64,8 @@ export function operatorOrgRoutes(deps: OwnerDeps): Route[] {
         code_allow_networks,
         created_at: seconds(),
         updated_at: seconds(),
-      };
-      await rows.insert(row).catch(taken(orgname));
-      return row;
+      });
+      return insertNew(rows, make).catch(taken(orgname));
     }),
     route(operatorListOrgs, async ({ input }) => {
       const page = await listPage(rows, {}, input);

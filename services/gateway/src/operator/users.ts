@@ -14,6 +14,7 @@ import { type Route, route } from '@wellspring/http/bind';
 import { listPage } from '@wellspring/http/paging';
 import { removeLostSubscriptions } from '@wellspring/store/collections/subscription-reach';
 import { members, type UserRow, users } from '@wellspring/store/collections/users';
+import { insertNew } from '@wellspring/store/insert-new';
 import { ConflictError, modify } from '@wellspring/store/port';
 import { issueApiKey, listApiKeys, revokeApiKey } from '../api-keys.ts';
 import { deleteOwner, type OwnerDeps } from './delete-owner.ts';
@@ -42,7 +43,7 @@ export function operatorUserRoutes(deps: OwnerDeps): Route[] {
   };
   return [
     route(operatorCreateUser, async ({ input }) => {
-      const row: UserRow = {
+      const make = (): UserRow => ({
         id: newId('u'),
         username: input.username,
         email: input.email,
@@ -51,8 +52,8 @@ export function operatorUserRoutes(deps: OwnerDeps): Route[] {
         daily_compute_time_quota: input.quotas?.daily_compute_time_quota ?? null,
         created_at: seconds(),
         updated_at: seconds(),
-      };
-      await rows.insert(row).catch((error: unknown) => {
+      });
+      const row = await insertNew(rows, make).catch((error: unknown) => {
         if (error instanceof ConflictError)
           throw conflict('username_taken', `The username ${input.username} is taken.`);
         throw error;
