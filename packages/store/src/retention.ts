@@ -95,8 +95,9 @@ async function removeBeyond<T extends Row & { sort_key: string }>(
     if (limit <= 0 || signal?.aborted) return total;
     const oldest = await rows.list({ where, orderBy: 'sort_key', order: 'asc', limit, texts: false });
     const last = oldest.at(-1)?.sort_key;
+    if (last === undefined) return total;
     // The other process may have removed rows since they were counted.
-    if (last === undefined || (await rows.count(within({ gt: last }), keep)) < keep) continue;
+    if ((await rows.count(within({ gt: last }), keep)) < keep) continue;
     total += await rows.removeWhere(within({ lte: last }));
   }
 }

@@ -1,12 +1,8 @@
 import { randomInt } from 'node:crypto';
-import type { Clock } from '@wellspring/core/clock';
-import type { Log } from '@wellspring/core/log';
-import type { Metrics } from '@wellspring/core/metrics';
 import { Unavailable } from '@wellspring/core/unavailable';
 import type { Deps } from '@wellspring/runtime/deps';
 import { findEmitter } from '@wellspring/store/collections/emitters';
 import { type DeliveryRow, deliveries, type WebhookRow } from '@wellspring/store/collections/webhooks';
-import type { Store } from '@wellspring/store/port';
 import type { FirstAttemptTimeout } from './first-attempt-timeout.ts';
 import type { WebhookHealth } from './health.ts';
 import type { SigningKeys } from './keys.ts';
@@ -18,12 +14,7 @@ import { createReport } from './report.ts';
 import { bodyOf, headersOf } from './request.ts';
 import { requestBytes, type Sender } from './sends/sends.ts';
 
-export interface AttemptsDeps {
-  store: Store;
-  clock: Clock;
-  log: Log;
-  metrics: Metrics;
-  memory: Deps['memory'];
+interface AttemptsDeps extends Pick<Deps, 'store' | 'clock' | 'log' | 'metrics' | 'memory'> {
   permits: Permits;
   timeout: FirstAttemptTimeout;
   post: Post;

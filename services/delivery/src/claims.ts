@@ -1,7 +1,5 @@
-import type { Clock } from '@wellspring/core/clock';
-import type { Log } from '@wellspring/core/log';
 import { createSleeper } from '@wellspring/core/sleeper';
-import { DELIVERIES_DUE, type PubSub } from '@wellspring/pubsub/port';
+import { DELIVERIES_DUE } from '@wellspring/pubsub/port';
 import type { Deps } from '@wellspring/runtime/deps';
 import { findEmitter } from '@wellspring/store/collections/emitters';
 import {
@@ -10,20 +8,14 @@ import {
   type WebhookRow,
   webhooks,
 } from '@wellspring/store/collections/webhooks';
-import type { Store } from '@wellspring/store/port';
 import type { Attempts } from './attempts.ts';
 import { ATTEMPT_TIMEOUT_MS, LEASE_MS } from './lease.ts';
 import type { Permit, Permits } from './permits.ts';
 import { takeOver } from './take-over.ts';
 
-export interface ClaimDeps {
-  store: Store;
-  pubsub: PubSub;
-  clock: Clock;
-  log: Log;
+interface ClaimDeps extends Pick<Deps, 'store' | 'pubsub' | 'clock' | 'log' | 'config'> {
   permits: Permits;
   attempts: Attempts;
-  config: Pick<Deps['config'], 'mode'>;
 }
 
 const MAX_CLAIMS = 8;
@@ -169,22 +161,17 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
   ): Promise<void> {
     const left = [...claimed];
     try {
-      await retryEach(left, held, webhook);
+      for (let next = left[0]; next; next = left[0]) {
+        const { id, due_at } = next;
+        const row = await rows.get(id);
+        // The reads took so long that another process may claim the row during the attempt.
+        if (due_at! - clock.now() < ATTEMPT_TIMEOUT_MS) return;
+        left.shift();
+        if (row?.due_at === due_at) attempts.retry(row, held.pop()!, webhook);
+      }
     } catch (error) {
       await giveBack(left);
       throw error;
-    }
-  }
-
-  /** @param left rows that are not attempted yet */
-  async function retryEach(left: DeliveryRow[], held: Permit[], webhook: WebhookRow | undefined) {
-    for (let next = left[0]; next; next = left[0]) {
-      const { id, due_at } = next;
-      const row = await rows.get(id);
-      // The reads took so long that another process may claim the row during the attempt.
-      if (due_at! - clock.now() < ATTEMPT_TIMEOUT_MS) return;
-      left.shift();
-      if (row?.due_at === due_at) attempts.retry(row, held.pop()!, webhook);
     }
   }
 

@@ -1,10 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { EmittedEvent, EmittedMessage, RunJob } from '@wellspring/contract/messages';
-import type { Clock } from '@wellspring/core/clock';
 import { derivedRunId } from '@wellspring/core/ids';
-import type { Log } from '@wellspring/core/log';
 import { Unavailable } from '@wellspring/core/unavailable';
-import type { JobInput, Queue } from '@wellspring/queue/port';
+import type { JobInput } from '@wellspring/queue/port';
 import type { Deps } from '@wellspring/runtime/deps';
 import { newestRevision } from '@wellspring/store/collections/revisions';
 import {
@@ -14,7 +12,6 @@ import {
   NOT_ATTEMPTED,
   type WebhookRow,
 } from '@wellspring/store/collections/webhooks';
-import type { Store } from '@wellspring/store/port';
 import type { Attempts } from './attempts.ts';
 import { chunksOf } from './chunks.ts';
 import { type CurrentWebhook, createCurrentWebhook } from './current-webhook.ts';
@@ -35,15 +32,10 @@ export type FanOut = (
   assertHeld: () => void,
 ) => Promise<void>;
 
-export interface FanOutDeps {
+interface FanOutDeps extends Pick<Deps, 'store' | 'queue' | 'call' | 'clock' | 'log'> {
   attempts: Pick<Attempts, 'first'>;
   listeners: FindListeners;
   delayed: Pick<DelayedEvents, 'store'>;
-  store: Store;
-  queue: Queue;
-  call: Pick<Deps['call'], 'reply'>;
-  clock: Clock;
-  log: Log;
   /** Aborted when the process ends: messages that are not done are redelivered. */
   signal: AbortSignal;
 }

@@ -1,28 +1,20 @@
 import { errorRecordJob } from '@wellspring/contract/error-record';
 import type { RecordJob } from '@wellspring/contract/messages';
-import type { Clock } from '@wellspring/core/clock';
 import { isGlob } from '@wellspring/core/glob';
 import { derivedRunId } from '@wellspring/core/ids';
-import type { Log } from '@wellspring/core/log';
-import { changedTopic, type PubSub } from '@wellspring/pubsub/port';
-import type { Queue } from '@wellspring/queue/port';
+import { changedTopic } from '@wellspring/pubsub/port';
+import type { Deps } from '@wellspring/runtime/deps';
 import { type Emitter, emittersOfOwner, findEmitter } from '@wellspring/store/collections/emitters';
 import { createReach } from '@wellspring/store/collections/subscription-reach';
 import { type SubscriptionRow, subscriptions } from '@wellspring/store/collections/subscriptions';
 import { type WebhookRow, webhooks } from '@wellspring/store/collections/webhooks';
-import { modify, type Store } from '@wellspring/store/port';
+import { modify } from '@wellspring/store/port';
 import type { Health } from './permits.ts';
 
 /** A webhook without a success for this long is disabled. */
 export const FAILING_LIMIT_MS = 5 * 24 * 3_600_000;
 
-export interface DisableDeps {
-  store: Store;
-  queue: Queue;
-  pubsub: PubSub;
-  clock: Clock;
-  log: Log;
-}
+type HealthDeps = Pick<Deps, 'store' | 'queue' | 'pubsub' | 'clock' | 'log'>;
 
 /** Updates the row of a webhook according to the outcome of an attempt; `failures` is that of this process. */
 export interface WebhookHealth {
@@ -34,7 +26,7 @@ export interface WebhookHealth {
   gone(webhook: WebhookRow): Promise<void>;
 }
 
-export function createWebhookHealth({ store, queue, pubsub, clock, log }: DisableDeps): WebhookHealth {
+export function createWebhookHealth({ store, queue, pubsub, clock, log }: HealthDeps): WebhookHealth {
   const collection = store.collection(webhooks);
 
   async function disable(webhook: WebhookRow, since: number): Promise<void> {

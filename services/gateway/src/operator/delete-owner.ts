@@ -11,7 +11,7 @@ import { apiKeys } from '@wellspring/store/collections/users';
 import { webhooks } from '@wellspring/store/collections/webhooks';
 import { workflows } from '@wellspring/store/collections/workflows';
 
-export type OwnerDeps = Pick<Deps, 'store' | 'clock' | 'pubsub' | 'queue' | 'call' | 'log'>;
+export type OwnerDeps = Pick<Deps, 'store' | 'clock' | 'pubsub' | 'call' | 'log'>;
 
 /** Resources deleted at a time: each deletion waits for several writes. */
 const MAX_DELETIONS = 8;
@@ -29,9 +29,9 @@ async function forEach<T>(rows: readonly T[], remove: (row: T) => Promise<void>)
 
 /**
  * Deletes a user or organization with all resources. It is marked first: requests that are in progress then undo the keys,
- * sources, workflows, webhooks, accounts and components that they create (see `findOwner`). Its row is removed last, so that a repeated call completes an
- * interrupted one; sources and workflows whose deletion has begun are left to the service `sources`. Deactivate hooks do
- * not run.
+ * sources, workflows, webhooks, accounts and components that they create (see `findOwner`). Its row is removed last, so that
+ * a repeated call completes an interrupted one; sources and workflows whose deletion has begun are left to the service
+ * `sources`. Deactivate hooks do not run.
  */
 export async function deleteOwner(deps: OwnerDeps, ownerId: string): Promise<void> {
   const { store, pubsub } = deps;
