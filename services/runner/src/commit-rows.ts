@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import type { Emit } from '@wellspring/component/program/program-types';
 import type { EmittedEvent } from '@wellspring/contract/messages';
 import type { EventRow, EventStream } from '@wellspring/store/collections/events';
+import type { Ids } from './allocate-ids.ts';
 import type { Part } from './commit-group.ts';
-import { idsFrom } from './next-sort-key.ts';
 import type { LogRecord, RunContext } from './records.ts';
 
 /**
@@ -64,10 +64,9 @@ export const logRow = (
 });
 
 export function* emittedLogs(
-  sortKey: string,
+  { eventId }: Ids,
   records: readonly LogRecord[],
 ): Generator<Omit<EmittedEvent, 'trace_id'>> {
-  const { eventId } = idsFrom(sortKey);
   for (const [index, record] of records.entries()) {
     yield { event_id: eventId(index), name: '$logs', payload: JSON.stringify(record) };
   }

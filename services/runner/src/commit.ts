@@ -6,9 +6,9 @@ import { eventIdOfSortKey } from '@wellspring/core/event-id';
 import { inPieces } from '@wellspring/core/in-pieces';
 import type { EventRow, EventStream } from '@wellspring/store/collections/events';
 import type { EmitterStateRow } from '@wellspring/store/collections/states';
+import { allocateIds, type Ids } from './allocate-ids.ts';
 import type { Part } from './commit-group.ts';
 import { emittedLogs, errorRow, eventRows, logRow, sizeOfLogs } from './commit-rows.ts';
-import { idsFrom, nextSortKey } from './next-sort-key.ts';
 import {
   errorLogRecord,
   errorRecord,
@@ -109,7 +109,7 @@ export function prepareCommit(input: CommitInput): Prepared {
 
   // One allocation for all events of a stream: there may be thousands.
   const idsOf = (stream: EventStream, { length }: readonly unknown[]) =>
-    length === 0 ? undefined : idsFrom(allocate(stream, length));
+    length === 0 ? undefined : allocate(stream, length);
   const ids = idsOf('events', kept);
   const delayedIds = idsOf('$in', waiting);
   const delayed = waiting.map(({ delivery_ts }, index) => ({
@@ -127,7 +127,7 @@ export function prepareCommit(input: CommitInput): Prepared {
     const event = failureBytes <= MAX_FAILURE_BYTES ? triggerEvent : null;
     const payload = errorRecord(run, event, error, now);
     failureBytes += payload.length;
-    return errorRow(run, allocate('$errors', 1), now, payload);
+    return errorRow(run, allocate('$errors', 1).sortKey(), now, payload);
   });
   records.push({
     ts: now,
@@ -139,7 +139,8 @@ export function prepareCommit(input: CommitInput): Prepared {
     emitted: all.length,
     deduped,
   });
-  const logs = { ...logRow(run, records, allocate('$logs', records.length), now), ended: true as const };
+  const logIds = allocate('$logs', records.length);
+  const logs = { ...logRow(run, records, logIds.sortKey(), now), ended: true as const };
   const isLogged = input.logsWanted && !input.handlesRecords;
 
   function* events() {
@@ -167,7 +168,7 @@ export function prepareCommit(input: CommitInput): Prepared {
       index += 1;
     }
     if (!input.handlesRecords && isPublished('$errors')) yield* failures.map(asEmitted);
-    if (isLogged) yield* emittedLogs(logs.sort_key, records);
+    if (isLogged) yield* emittedLogs(logIds, records);
   }
   return {
     state: {
@@ -213,13 +214,13 @@ const missingId = (run: RunContext, ts: number): LogRecord =>
     msg: 'An event without id was dropped: a source with a dedupe strategy must give each event an id.',
   });
 
-/** Allocates sort keys that increase within each stream; those of one allocation share a millisecond. */
+/** Allocates ids that increase within each stream. */
 function createAllocator(state: EmitterStateRow, now: number) {
   let lastIds: Record<string, string> = state.last_ids;
-  const allocate = (stream: string, count: number): string => {
-    const next = nextSortKey(lastIds, stream, now, count);
+  const allocate = (stream: string, count: number): Ids => {
+    const next = allocateIds(lastIds, stream, now, count);
     lastIds = next.lastIds;
-    return next.sortKey.text;
+    return next.ids;
   };
   return Object.assign(allocate, { lastIds: () => lastIds });
 }

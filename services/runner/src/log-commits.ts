@@ -1,5 +1,6 @@
 import type { Clock } from '@wellspring/core/clock';
-import { prepareLogs } from './commit-record.ts';
+import { allocateIds } from './allocate-ids.ts';
+import { emittedLogs, logRow, sizeOfLogs } from './commit-rows.ts';
 import type { LiveState } from './live-state.ts';
 import { sizeOf } from './owner-costs.ts';
 import type { LogRecord, RunContext } from './records.ts';
@@ -32,7 +33,16 @@ export const logCommits =
     }
     const { deployed, hop, traceId, handlesRecords } = options;
     const wanted = deployed.logsWanted && !handlesRecords;
-    const { state, part } = prepareLogs(live.row, run, records, { hop, traceId, wanted }, now());
+    const at = now();
+    const { ids, lastIds } = allocateIds(live.row.last_ids, '$logs', at, records.length);
+    const part = {
+      // The outbox row has the id of the first part: the commit of the run has its own.
+      ...{ run_id: `${run.run_id}/logs/${ids.eventId()}`, trace_id: traceId, hop, events: [] },
+      logs: logRow(run, records, ids.sortKey(), at),
+      emitted: wanted ? emittedLogs(ids, records) : [],
+      bytes: wanted ? sizeOfLogs(records) : 0,
+    };
+    const state = { ...live.row, last_ids: lastIds };
     room.charge(sizeOf({ logs: records }));
     join(live, deployed.emitter.owner_id, state, part).written.catch(() => lost.push(...records));
   };

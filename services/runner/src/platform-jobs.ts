@@ -1,15 +1,19 @@
 import { LIMITS } from '@wellspring/contract/limits';
-import type { DbJob, DueJob, HttpReply, RecordJob } from '@wellspring/contract/messages';
+import {
+  type DbJob,
+  type DueJob,
+  type HttpReply,
+  MAX_HOPS,
+  type RecordJob,
+} from '@wellspring/contract/messages';
 import type { Deps } from '@wellspring/runtime/deps';
-import { type EventRow, events } from '@wellspring/store/collections/events';
+import { type EventRow, type EventStream, events, marksOf } from '@wellspring/store/collections/events';
 import type { EmitterStateRow } from '@wellspring/store/collections/states';
+import { allocateIds } from './allocate-ids.ts';
 import type { Deployed } from './catalog.ts';
 import type { CommitGroup, Part } from './commit-group.ts';
-import { prepareMark, prepareRecord } from './commit-record.ts';
-import { eventRows } from './commit-rows.ts';
+import { errorRow, eventRows } from './commit-rows.ts';
 import { type LiveState, replaceDb } from './live-state.ts';
-import { nextSortKey } from './next-sort-key.ts';
-import type { RunContext } from './records.ts';
 import { contextOf } from './run-task.ts';
 
 export interface PlatformJobsDeps extends Pick<Deps, 'store' | 'clock' | 'call' | 'memory'> {
@@ -17,8 +21,8 @@ export interface PlatformJobsDeps extends Pick<Deps, 'store' | 'clock' | 'call' 
 }
 
 /**
- * Jobs that run no code: records of other services, and delayed events that are due. `isRepeated`: the job was committed
- * before.
+ * Jobs that run no code: records of other services, delayed events that are due, and new maps of `$service.db`.
+ * `isRepeated`: the job was committed before.
  */
 export function createPlatformJobs({ store, clock, call, memory: { effects }, join }: PlatformJobsDeps) {
   const rows = store.collection(events);
@@ -39,7 +43,14 @@ export function createPlatformJobs({ store, clock, call, memory: { effects }, jo
       if (isRepeated) return;
       const now = clock.now();
       const run = contextOf(job.run_id, deployed, 'EMIT', now);
-      const { state, part } = prepareRecord(live.row, run, job, now);
+      const { channel: name, payload } = job;
+      const made = {
+        ...{ job, trace_id: job.run_id, stream: '$errors' as const, event: { name, payload } },
+        // Bounds the loop of a request whose failure record triggers it again.
+        isEmitted: job.hop <= MAX_HOPS,
+        rowOf: (sortKey: string) => errorRow(run, sortKey, now, payload),
+      };
+      const { state, part } = prepareEvent(live.row, made, now);
       await join(live, deployed.emitter.owner_id, state, part).published;
     },
 
@@ -54,7 +65,15 @@ export function createPlatformJobs({ store, clock, call, memory: { effects }, jo
         if (!isRepeated && waiting) {
           const now = clock.now();
           const run = contextOf(job.run_id, deployed, 'EMIT', now);
-          const { state, part } = prepareDue(live.row, run, job, waiting, now);
+          const { name, payload, emit_id, meta_id: id, summary, ts } = waiting;
+          const made = {
+            ...{ job, trace_id: job.trace_id, stream: 'events' as const, event: waiting, isEmitted: true },
+            rowOf: (sortKey: string) => ({
+              ...eventRows(run, 'events')(sortKey, now, { name, payload, summary, ts, id }),
+              emit_id,
+            }),
+          };
+          const { state, part } = prepareEvent(live.row, made, now);
           await join(live, owner_id, state, part).published;
         }
         if (waiting) await rows.remove(waiting.id);
@@ -65,24 +84,38 @@ export function createPlatformJobs({ store, clock, call, memory: { effects }, jo
   };
 }
 
-/** The commit that makes a delayed event an ordinary one. */
-function prepareDue(
+interface EventOfJob {
+  job: RecordJob | DueJob;
+  trace_id: string;
+  stream: EventStream;
+  event: Pick<EventRow, 'name' | 'payload'>;
+  isEmitted: boolean;
+  rowOf(sortKey: string): EventRow;
+}
+
+/** The commit of a job with one event. */
+function prepareEvent(
   before: EmitterStateRow,
-  run: RunContext,
-  { run_id, hop, trace_id }: DueJob,
-  waiting: EventRow,
+  { job: { run_id, hop }, trace_id, stream, event: { name, payload }, isEmitted, rowOf }: EventOfJob,
   now: number,
 ): { state: EmitterStateRow; part: Part } {
-  const { name, payload, emit_id, meta_id, summary, ts } = waiting;
-  const { sortKey, lastIds } = nextSortKey(before.last_ids, 'events', now);
+  const { ids, lastIds } = allocateIds(before.last_ids, stream, now);
   const { state, mark } = prepareMark({ ...before, last_ids: lastIds }, run_id, now);
-  const event = {
-    ...eventRows(run, 'events')(sortKey.text, now, { name, payload, summary, ts, id: meta_id }),
-    emit_id,
-  };
-  const emitted = [{ event_id: sortKey.eventId, name, payload }];
-  return {
-    state,
-    part: { run_id, trace_id, hop, events: [event], logs: mark, emitted, bytes: payload.length },
-  };
+  const emitted = isEmitted ? [{ event_id: ids.eventId(), name, payload }] : [];
+  const part = { run_id, trace_id, hop, events: [rowOf(ids.sortKey())], logs: mark, emitted };
+  return { state, part: { ...part, bytes: payload.length } };
+}
+
+/** The mark of a job without log records. */
+function prepareMark(
+  before: EmitterStateRow,
+  run_id: string,
+  now: number,
+): { state: EmitterStateRow; mark: Part['logs'] } {
+  const { ids, lastIds } = allocateIds(before.last_ids, '$logs', now);
+  const emitter_id = marksOf(before.id);
+  const sort_key = ids.sortKey();
+  const key = { id: `${emitter_id}/${sort_key}`, emitter_id, sort_key };
+  const mark = { ...key, run_id, ended: true as const, indexed_at_ms: now, count: 1, records: [] };
+  return { state: { ...before, last_ids: lastIds }, mark };
 }
