@@ -21,7 +21,8 @@ const deployed = {
   logsWanted: false,
 } as unknown as DeployedSource;
 
-test('a hook whose caller gives up while the store takes no commits is not executed', async () => {
+/** A source whose hooks wait while the store takes no commits. */
+function openState() {
   const [waiting, opened] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const opensLater = () => {
     waiting.resolve();
@@ -45,15 +46,29 @@ test('a hook whose caller gives up while the store takes no commits is not execu
     listenersOfRun: async () => ({ unheard: new Set() }),
     observe() {},
   } as unknown as SourceStateDeps);
+  return { state, waiting: waiting.promise, open: opened.resolve, executions: () => executions };
+}
 
+test('a hook whose caller gives up while the store takes no commits is not executed', async () => {
+  const { state, waiting, open, executions } = openState();
   const caller = new AbortController();
   const hook = state.hook('deploy', deployed, caller.signal);
-  await waiting.promise;
+  await waiting;
   caller.abort(new Error('given up'));
-  opened.resolve();
+  open();
   await expect(hook).rejects.toThrow('given up');
-  expect(executions).toBe(0);
+  expect(executions()).toBe(0);
 
   await state.hook('deploy', deployed, new AbortController().signal);
-  expect(executions).toBe(1);
+  expect(executions()).toBe(1);
+});
+
+test('a hook whose source is deleted while the store takes no commits is not executed', async () => {
+  const { state, waiting, open, executions } = openState();
+  const hook = state.hook('deploy', deployed, new AbortController().signal);
+  await waiting;
+  await state.forget();
+  open();
+  await expect(hook).rejects.toMatchObject({ status: 404 });
+  expect(executions()).toBe(0);
 });

@@ -242,6 +242,8 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
       const owner = await networks.of(deployed.emitter.owner_id);
       // An outage of the store may have lasted for longer.
       until.throwIfAborted();
+      // As in `start`.
+      if (isForgotten()) throw notFound('source', sourceId);
       const task = taskOf(deployed, owner, live, 'hook', { kind: 'hook', hook });
       const { mask } = deployed.deployment;
       const options: CommitOptions = {
