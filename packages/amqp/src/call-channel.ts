@@ -42,7 +42,7 @@ export function openCallChannel(
     log,
   );
   return Object.assign(channel, {
-    publish(...[exchange, routingKey, content, options]: Parameters<CallChannel['publish']>) {
+    publish(exchange, routingKey, content, options) {
       if (!connection.blocked) unsent.release();
       else if (!unsent.take(content.length + MESSAGE_BYTES)) return;
       try {
@@ -51,5 +51,5 @@ export function openCallChannel(
         // The channel was closed at this moment; `lost` follows.
       }
     },
-  });
+  } satisfies Pick<CallChannel, 'publish'>);
 }

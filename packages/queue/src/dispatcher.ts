@@ -5,7 +5,7 @@ import { Unavailable } from '@wellspring/core/unavailable';
 import { backoffOf, classifyFailure } from './failure.ts';
 import type { JobSource, WaitingJob } from './job-source.ts';
 import { createKeyQueues, type KeyQueue } from './key-queues.ts';
-import type { Admission, ConsumeOptions, Handler, QueueName } from './port.ts';
+import type { Admission, ConsumeOptions, Handler, Job, QueueName } from './port.ts';
 
 const ADMISSION_RETRY_DELAY_MS = 1_000;
 /** A batch has at most this many bytes, unless its first job is larger: what is handed out takes several times as much. */
@@ -163,39 +163,37 @@ export function createDispatcher<J extends WaitingJob>(options: DispatcherOption
     jobs: readonly J[],
     next: () => void,
   ): Promise<number | undefined> {
-    let started = jobs;
+    let handed: readonly Job[] = [];
     try {
-      const [first, ...others] = await source.start(jobs);
-      if (first) {
-        const ids = new Set([first, ...others].map(({ id }) => id));
-        started = jobs.filter(({ id }) => ids.has(id));
-        const isHeld = source.leaseOf(jobs);
-        const assertHeld = () => {
-          if (!isHeld()) throw new Unavailable('The lease on the partition of the jobs is not certain.');
-        };
-        await handler([first, ...others], next, assertHeld);
-      }
+      handed = await source.start(jobs);
+      const [first, ...others] = handed;
+      const isHeld = source.leaseOf(jobs);
+      const assertHeld = () => {
+        if (!isHeld()) throw new Unavailable('The lease on the partition of the jobs is not certain.');
+      };
+      if (first) await handler([first, ...others], next, assertHeld);
       source.done(jobs);
       return undefined;
     } catch (error) {
-      return failed(keyQueue, jobs, started, error);
+      // The source may have left out jobs before it.
+      const first = jobs.find(({ id }) => id === handed[0]?.id) ?? jobs[0]!;
+      return failed(keyQueue, jobs, first, error);
     }
   }
 
   /**
    * Returns the jobs to their key, except a dead one.
-   * @param started those that the handler got
+   * @param first of those that the handler got
    * @returns ms to wait before its next batch
    */
   async function failed(
     keyQueue: KeyQueue<J>,
     jobs: readonly J[],
-    started: readonly J[],
+    first: J,
     error: unknown,
   ): Promise<number> {
     const reason = String(error);
-    const [first] = started as [J, ...J[]];
-    let { dead, counts } = classifyFailure(error, started);
+    let { dead, counts } = classifyFailure(error, jobs, first);
     const fields = { queue, key: first.key, job: (dead ?? first).id, reason };
     try {
       if (dead) {

@@ -14,16 +14,19 @@ export interface Failure<J extends WaitingJob> {
   counts: boolean;
 }
 
-/** The effect of an error of the handler on the jobs of its batch. */
-export function classifyFailure<J extends WaitingJob>(error: unknown, jobs: readonly J[]): Failure<J> {
+/** The effect of an error of the handler on the jobs of its batch. @param first of those that the handler got */
+export function classifyFailure<J extends WaitingJob>(
+  error: unknown,
+  jobs: readonly J[],
+  first: J,
+): Failure<J> {
   if (error instanceof LeaseLost || asUnavailable(error) instanceof Unavailable) {
     const newer = error instanceof NewerVersion && jobs.find(({ id }) => id === error.jobId);
     if (newer) newer.alone = true;
     return { dead: undefined, counts: false };
   }
   const poisoned = error instanceof PoisonJob ? jobs.find(({ id }) => id === error.jobId) : undefined;
-  const [first] = jobs;
-  return { dead: poisoned ?? (first!.attempts + 1 >= MAX_ATTEMPTS ? first : undefined), counts: true };
+  return { dead: poisoned ?? (first.attempts + 1 >= MAX_ATTEMPTS ? first : undefined), counts: true };
 }
 
 /** Ms before the next batch of a key whose first job has failed. */

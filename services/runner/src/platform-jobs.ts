@@ -44,13 +44,15 @@ export function createPlatformJobs({ store, clock, call, memory: { effects }, jo
       const now = clock.now();
       const run = contextOf(job.run_id, deployed, 'EMIT', now);
       const { channel: name, payload } = job;
-      const made = {
-        ...{ job, trace_id: job.run_id, stream: '$errors' as const, event: { name, payload } },
+      const { state, part } = prepareEvent(live.row, now, {
+        job,
+        trace_id: job.run_id,
+        stream: '$errors',
+        event: { name, payload },
         // Bounds the loop of a request whose failure record triggers it again.
         isEmitted: job.hop <= MAX_HOPS,
-        rowOf: (sortKey: string) => errorRow(run, sortKey, now, payload),
-      };
-      const { state, part } = prepareEvent(live.row, made, now);
+        rowOf: (sortKey) => errorRow(run, sortKey, now, payload),
+      });
       await join(live, deployed.emitter.owner_id, state, part).published;
     },
 
@@ -66,14 +68,17 @@ export function createPlatformJobs({ store, clock, call, memory: { effects }, jo
           const now = clock.now();
           const run = contextOf(job.run_id, deployed, 'EMIT', now);
           const { name, payload, emit_id, meta_id: id, summary, ts } = waiting;
-          const made = {
-            ...{ job, trace_id: job.trace_id, stream: 'events' as const, event: waiting, isEmitted: true },
-            rowOf: (sortKey: string) => ({
+          const { state, part } = prepareEvent(live.row, now, {
+            job,
+            trace_id: job.trace_id,
+            stream: 'events',
+            event: waiting,
+            isEmitted: true,
+            rowOf: (sortKey) => ({
               ...eventRows(run, 'events')(sortKey, now, { name, payload, summary, ts, id }),
               emit_id,
             }),
-          };
-          const { state, part } = prepareEvent(live.row, made, now);
+          });
           await join(live, owner_id, state, part).published;
         }
         if (waiting) await rows.remove(waiting.id);
@@ -96,8 +101,8 @@ interface EventOfJob {
 /** The commit of a job with one event. */
 function prepareEvent(
   before: EmitterStateRow,
-  { job: { run_id, hop }, trace_id, stream, event: { name, payload }, isEmitted, rowOf }: EventOfJob,
   now: number,
+  { job: { run_id, hop }, trace_id, stream, event: { name, payload }, isEmitted, rowOf }: EventOfJob,
 ): { state: EmitterStateRow; part: Part } {
   const { ids, lastIds } = allocateIds(before.last_ids, stream, now);
   const { state, mark } = prepareMark({ ...before, last_ids: lastIds }, run_id, now);
