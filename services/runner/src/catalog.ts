@@ -67,9 +67,9 @@ export interface Catalog {
   load(id: string, deploymentId?: string): Promise<Deployed | undefined>;
   /**
    * The same deployment with the source or workflow, and its accounts, as they are now. Undefined if that was deleted, or
-   * has another deployment, unless `deploymentId` is given.
+   * has another deployment.
    */
-  reload(deployed: Deployed, deploymentId?: string): Promise<Deployed | undefined>;
+  reload(deployed: Deployed): Promise<Deployed | undefined>;
   /** Whether the source or workflow exists. */
   exists(id: string): Promise<boolean>;
   /** The listeners of a run that has ended, on these channels. */
@@ -266,10 +266,11 @@ export function createCatalog(
         missing = id;
       }
     },
-    async reload(deployed, deploymentId) {
+    async reload(deployed) {
       const loaded = await loadEmitter(deployed.emitter.id, { reread: false });
-      const id = deploymentId ?? loaded?.emitter.deployment_id;
-      return loaded && id === deployed.deployment.id ? reloadDeployed(loaded, deployed) : undefined;
+      return loaded?.emitter.deployment_id === deployed.deployment.id
+        ? reloadDeployed(loaded, deployed)
+        : undefined;
     },
   };
 }

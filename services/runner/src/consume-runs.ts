@@ -173,7 +173,7 @@ export function runsWorkers(
               // The deployment of the hook may differ from the current one, so a known state is not switched to it.
               using used = states.use(source_id, deployment_id);
               // The source may have been deleted meanwhile.
-              if (!(await catalog.reload(deployed, deployment_id))) throw notFound('source', source_id);
+              if (!(await catalog.exists(source_id))) throw notFound('source', source_id);
               const thrown = await used.state.hook(hook, deployed, until);
               return thrown ? { ok: false, name: thrown.name, message: sentenceOf(thrown) } : { ok: true };
             });

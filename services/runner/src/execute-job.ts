@@ -1,36 +1,20 @@
 import { ownHostOf } from '@wellspring/contract/endpoint-url';
 import { type HttpReply, MAX_HOPS, type RunJob } from '@wellspring/contract/messages';
 import type { Deps } from '@wellspring/runtime/deps';
-import type { Task } from '@wellspring/sandbox/port';
 import type { Deployed } from './catalog.ts';
-import type { EffectsOptions } from './effects.ts';
-import { type ExecuteDeps, type Execution, executeRun } from './execute-run.ts';
+import { type ExecuteDeps, type Execution, executeRun, type JobToExecute } from './execute-run.ts';
 import { executeWorkflow } from './execute-workflow.ts';
 import { runTrigger } from './job-trigger.ts';
-import type { LiveState } from './live-state.ts';
-import type { RunContext } from './records.ts';
-import type { RunRoom } from './run-room.ts';
 import { taskOf } from './run-task.ts';
-
-export interface JobToExecute {
-  job: RunJob;
-  deployed: Deployed;
-  live: LiveState;
-  run: RunContext;
-  owner: NonNullable<Task['owner']>;
-  shard: string;
-  commitLogs: EffectsOptions['commitLogs'];
-  room: RunRoom;
-}
 
 /** Executes the code of a source, or the steps of a workflow. */
 export function executeJob(
   deps: ExecuteDeps & Pick<Deps, 'config'>,
-  { job, deployed, live, run, owner, shard, commitLogs, room }: JobToExecute,
+  { shard, ...toExecute }: JobToExecute<Deployed> & { shard: string },
   respond: (reply: HttpReply) => void,
 ): Promise<Execution> {
-  if (deployed.workflow)
-    return executeWorkflow(deps, { deployed, job, live, run, owner, commitLogs, room }, respond);
+  const { job, deployed, live, run, owner, commitLogs, room } = toExecute;
+  if (deployed.workflow) return executeWorkflow(deps, { ...toExecute, deployed }, respond);
   const { trigger } = job;
   const { definition, mask } = deployed.deployment;
   const given = runTrigger(job);

@@ -1,10 +1,11 @@
 import type { ThrownError } from '@wellspring/component/program/program-types';
 import { LIMITS } from '@wellspring/contract/limits';
-import type { HttpReply, Send } from '@wellspring/contract/messages';
+import type { HttpReply, RunJob, Send } from '@wellspring/contract/messages';
 import type { Clock } from '@wellspring/core/clock';
 import type { CallOptions, Executor, Result, Task } from '@wellspring/sandbox/port';
 import type { Store } from '@wellspring/store/port';
 import type { ActiveRuns } from './active-runs.ts';
+import type { Deployed } from './catalog.ts';
 import type { Outcome, RunEnd } from './commit.ts';
 import type { CommitGate } from './commit-gate.ts';
 import { limitDelayed } from './delayed.ts';
@@ -30,6 +31,15 @@ export interface ExecuteDeps {
   store: Store;
   active: ActiveRuns;
   gate: Pick<CommitGate, 'retry'>;
+}
+
+/** A job of a source or workflow that is about to be executed. */
+export interface JobToExecute<D extends Deployed>
+  extends Pick<EffectsOptions, 'live' | 'run' | 'commitLogs'> {
+  job: RunJob;
+  deployed: D;
+  owner: NonNullable<Task['owner']>;
+  room: RunRoom;
 }
 
 /** Executes the code of a source and collects its effects. */

@@ -5,24 +5,12 @@ import { untilAborted } from '@wellspring/core/until-aborted';
 import { secretTexts } from '@wellspring/runtime/secret-values';
 import type { Host, Result, Task } from '@wellspring/sandbox/port';
 import type { DeployedWorkflow, Deployment, Step } from './catalog.ts';
-import { createEffects, type Effects, type EffectsOptions } from './effects.ts';
-import { CANCELLED, type ExecuteDeps, type Execution, stateOf } from './execute-run.ts';
+import { createEffects, type Effects } from './effects.ts';
+import { CANCELLED, type ExecuteDeps, type Execution, type JobToExecute, stateOf } from './execute-run.ts';
 import { handlesRecords } from './job-trigger.ts';
-import type { LiveState } from './live-state.ts';
 import { allMasks, createMask, type Mask, maskError } from './mask-secrets.ts';
 import { type RunContext, waitedLong } from './records.ts';
-import type { RunRoom } from './run-room.ts';
 import { createStepData, type StepData } from './step-data.ts';
-
-export interface WorkflowOptions {
-  deployed: DeployedWorkflow;
-  job: RunJob;
-  live: LiveState;
-  run: RunContext;
-  owner: NonNullable<Task['owner']>;
-  commitLogs: EffectsOptions['commitLogs'];
-  room: RunRoom;
-}
 
 type Reply = Extract<HttpReply, { kind: 'response' }>;
 
@@ -32,7 +20,7 @@ type Reply = Extract<HttpReply, { kind: 'response' }>;
  */
 export async function executeWorkflow(
   deps: ExecuteDeps,
-  { deployed, job, live, run, owner, commitLogs, room }: WorkflowOptions,
+  { deployed, job, live, run, owner, commitLogs, room }: JobToExecute<DeployedWorkflow>,
   respond: (reply: HttpReply) => void,
 ): Promise<Execution> {
   const { executor, clock, active } = deps;
