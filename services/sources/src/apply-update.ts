@@ -1,5 +1,4 @@
 import { isDeepStrictEqual } from 'node:util';
-import { HOOK_DEADLINE_MS } from '@wellspring/contract/calls';
 import { newSecret } from '@wellspring/core/ids';
 import { conflict, notFound, Problem } from '@wellspring/core/problem';
 import {
@@ -10,15 +9,12 @@ import {
 } from '@wellspring/store/collections/sources';
 import type { Versioned } from '@wellspring/store/port';
 import type { SourcesContext } from './context.ts';
-import { runDeactivate, runHook } from './hooks.ts';
+import { MAX_STEP_MS, runDeactivate, runHook } from './hooks.ts';
 import { withFreeSlug } from './name.ts';
 import { undo } from './recover-transitions.ts';
 
 /** The fields of a source that an update sets; those that it leaves as they are have their present values. */
 export type NewValues = Pick<SourceRow, 'component_id' | 'deployment_id' | 'name' | 'active' | 'concurrency'>;
-
-/** Longest time of an update: it runs `deactivate` and `activate`, and its revert `activate` of the former code. */
-const MAX_UPDATE_MS = 3 * HOOK_DEADLINE_MS;
 
 export const sourceBusy = () => conflict('source_busy', 'The source is being updated at the moment.');
 
@@ -99,7 +95,7 @@ async function begin(
   const revert = valuesToRevert(source);
   const isCurrent = found.row.status === 'live' && isDeepStrictEqual(valuesToRevert(found.row), revert);
   const id = newSecret();
-  const transition = { id, until: clock.now() + MAX_UPDATE_MS, revert, next };
+  const transition = { id, until: clock.now() + MAX_STEP_MS, revert, next };
   if (!isCurrent || !(await rows.replace({ ...found.row, status: 'updating', transition }, found.version)))
     throw sourceBusy();
   return id;
@@ -118,7 +114,7 @@ async function during(
 }
 
 /**
- * Writes new values into the row, with a free slug if the name changes.
+ * Writes new values into the row, with a free slug if the name changes, and renews the time of the update.
  * @param end ends the update
  * @throws see `during`
  */
@@ -132,11 +128,12 @@ async function write(
   const { deps } = context;
   const rows = deps.store.collection(sources);
   const updated_at = Math.floor(deps.clock.now() / 1000);
-  const fields = { component_id, deployment_id, name, active, concurrency, updated_at, ...end };
+  const fields = { component_id, deployment_id, name, active, concurrency, updated_at };
   const writeWith = async (name_slug: string) => {
     for (;;) {
       const found = await during(deps, attempt, source.id);
-      const row = { ...found.row, ...fields, name_slug };
+      const transition = { ...found.row.transition!, until: deps.clock.now() + MAX_STEP_MS };
+      const row = { ...found.row, ...fields, name_slug, transition, ...end };
       if (await rows.replace(row, found.version)) return row;
     }
   };

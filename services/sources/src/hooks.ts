@@ -3,6 +3,12 @@ import type { HookName } from '@wellspring/contract/definition';
 import { hookFailed } from '@wellspring/core/problem';
 import type { Deps } from '@wellspring/runtime/deps';
 
+/**
+ * Longest time of an update between two writes to the row of its source: one hook, and the reads and writes around it.
+ * After that time, an update is abandoned.
+ */
+export const MAX_STEP_MS = HOOK_DEADLINE_MS + 60_000;
+
 /** Runs a hook of a deployment. @throws Problem 400 with the component's message */
 export async function runHook(
   { call }: Pick<Deps, 'call'>,

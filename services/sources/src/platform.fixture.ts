@@ -74,7 +74,7 @@ function dyingStore(store: Store, writesLeft: () => number, write: () => Promise
  * trigger of a workflow, defines an HTTP interface), and what the hooks of the
  * runner do is up to the test: these tests check the calls to it, and how its answers are used.
  */
-export async function createTestbed() {
+export async function createTestbed(mode: Config['mode'] = 'embedded') {
   const ports = openPorts();
   const { store, call, queue } = ports;
   for (const { user_id } of [ALICE, BOB])
@@ -97,8 +97,9 @@ export async function createTestbed() {
     },
   );
   let onSleep = () => {};
+  let passedMs = 0;
   const clock: Clock = {
-    now: systemClock.now,
+    now: () => systemClock.now() + passedMs,
     sleep(ms, signal) {
       onSleep();
       return systemClock.sleep(ms, signal);
@@ -108,7 +109,7 @@ export async function createTestbed() {
     ...ports,
     clock,
     config: {
-      mode: 'embedded',
+      mode,
       publicUrl: 'http://127.0.0.1:3000',
       endpointDomain: null,
       minIntervalSeconds: 15,
@@ -243,9 +244,17 @@ export async function createTestbed() {
       service = createService(store);
       await this.recover();
     },
+    /** Moves the clock of the service forward. */
+    pass(ms: number) {
+      passedMs += ms;
+    },
+    /** The recoveries of another process, once. */
+    recoverElsewhere() {
+      return this.recover(createService(store));
+    },
     /** The recoveries, once. */
-    async recover() {
-      for (const worker of service.workers!.filter(({ name }) => name.startsWith('sources.recover-'))) {
+    async recover(of = service) {
+      for (const worker of of.workers!.filter(({ name }) => name.startsWith('sources.recover-'))) {
         const once = new AbortController();
         const looked = new Promise<void>((done) => {
           onSleep = done;

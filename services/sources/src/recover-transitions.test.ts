@@ -1,4 +1,5 @@
 import { expect, test } from '@jest/globals';
+import { HOOK_DEADLINE_MS } from '@wellspring/contract/calls';
 import {
   deployments,
   endpoints,
@@ -7,6 +8,7 @@ import {
   timers,
 } from '@wellspring/store/collections/sources';
 import { states } from '@wellspring/store/collections/states';
+import { MAX_STEP_MS } from './hooks.ts';
 import { code, createTestbed, HTTP, type Testbed, TIMER } from './platform.fixture.ts';
 
 const ONE = code({ props: [HTTP, TIMER], version: 'one' });
@@ -214,6 +216,45 @@ test('a transition that ended during the recovery of another one is not changed'
   activate.end.resolve();
   await recovering;
   for (const one of [id, left]) expect((await bed.rowsOf(one)).source).toMatchObject({ status: 'live' });
+  await bed.close();
+});
+
+test('another process undoes an update that was cut off once its hook cannot be in progress', async () => {
+  const bed = await createTestbed('distributed');
+  const id = await created(bed);
+  const activate = bed.holdHook('activate');
+  const updating = bed.invoke('updateSource', { id }, CHANGE);
+  await activate.begun;
+  const status = async () => (await bed.rowsOf(id)).source!.status;
+  bed.dieAfter(0);
+  activate.end();
+  await expect(updating).rejects.toThrow('dead');
+  await bed.restart();
+  expect(await status()).toBe('updating');
+  bed.pass(HOOK_DEADLINE_MS);
+  await bed.recover();
+  expect(await status()).toBe('updating');
+  bed.pass(MAX_STEP_MS - HOOK_DEADLINE_MS);
+  await bed.recover();
+  expect(await expectWhole(bed, id)).toMatchObject({ name: 'One', active: true });
+  await bed.close();
+});
+
+test('each hook of an update has its whole time', async () => {
+  const bed = await createTestbed('distributed');
+  const id = await created(bed);
+  const deactivate = bed.holdHook('deactivate');
+  const updating = bed.invoke<{ name: string }>('updateSource', { id }, CHANGE);
+  await deactivate.begun;
+  bed.pass(HOOK_DEADLINE_MS);
+  const activate = bed.holdHook('activate');
+  deactivate.end();
+  await activate.begun;
+  bed.pass(HOOK_DEADLINE_MS);
+  await bed.recoverElsewhere();
+  activate.end();
+  expect((await updating).name).toBe('Two');
+  await expectWhole(bed, id);
   await bed.close();
 });
 

@@ -1,10 +1,9 @@
-import { HOOK_DEADLINE_MS } from '@wellspring/contract/calls';
 import { newSecret } from '@wellspring/core/ids';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
 import { sources } from '@wellspring/store/collections/sources';
 import type { SourcesContext } from './context.ts';
 import { dropUnusedDeployments } from './deployment.ts';
-import { runHook } from './hooks.ts';
+import { MAX_STEP_MS, runHook } from './hooks.ts';
 import { recoveryWorker } from './recovery-worker.ts';
 
 interface Undoing {
@@ -28,7 +27,7 @@ export async function undo(context: SourcesContext, sourceId: string, undoing: U
   const moved = source.deployment_id !== revert.deployment_id || source.active !== revert.active;
   // A new attempt: what is left of the update writes nothing more.
   const id = newSecret();
-  const until = deps.clock.now() + HOOK_DEADLINE_MS;
+  const until = deps.clock.now() + MAX_STEP_MS;
   const reverted = { ...source, ...revert, transition: { ...transition, id, until } };
   // The row has changed since it was read: decides anew.
   if (!(await rows.replace(reverted, version))) return undo(context, sourceId, undoing);
