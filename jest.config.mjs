@@ -8,7 +8,8 @@ export default {
   testEnvironment: '<rootDir>/packages/testing/src/environment.mjs',
   globalSetup: '<rootDir>/packages/testing/src/servers/global-setup.ts',
   globalTeardown: '<rootDir>/packages/testing/src/servers/global-teardown.ts',
-  maxWorkers: 2,
+  // More than the two processors of a small machine: tests wait for servers and time limits.
+  maxWorkers: 3,
   testTimeout: 30_000,
   modulePathIgnorePatterns: ['<rootDir>/.wellspring'],
   reporters: [['default', { summaryThreshold: 1 }]],
