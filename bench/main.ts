@@ -3,6 +3,7 @@ import { compareHostile } from './src/hostile.ts';
 import { compareManySources } from './src/many-sources.ts';
 import { comparePipeline } from './src/pipeline.ts';
 import { compareSandbox } from './src/sandbox.ts';
+import { measureSlowWebhooks } from './src/slow-webhooks.ts';
 import { measureTicks } from './src/ticks.ts';
 
 /** `pnpm bench` runs all benches, `pnpm bench NAME` one of them. */
@@ -12,6 +13,7 @@ const BENCHES: Record<string, () => Promise<void>> = {
   sandbox: compareSandbox,
   'many-sources': compareManySources,
   hostile: compareHostile,
+  'slow-webhooks': measureSlowWebhooks,
   ticks: measureTicks,
 };
 

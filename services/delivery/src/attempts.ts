@@ -55,6 +55,8 @@ export interface Attempts {
    * @param webhook undefined: a request of a workflow
    */
   first(row: DeliveryRow, webhook: WebhookRow | undefined, checks: Checks): Promise<void>;
+  /** The delivery, if it waits for a permit of its first attempt, becomes a row at once. */
+  stopWaiting(id: string): void;
   /** Attempts the delivery of a claimed row. @param webhook undefined: a request of a workflow */
   retry(row: DeliveryRow, permit: Permit, webhook: WebhookRow | undefined): void;
   /** Waiting deliveries become rows. Resolves when no attempt is in progress. */
@@ -74,6 +76,8 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
   const inProgress = new Set<Promise<void>>();
   /** First attempts without a row, by id. */
   const firsts = new Map<string, Promise<void>>();
+  /** Of first attempts that wait for a permit, by id: ends the wait. */
+  const waiting = new Map<string, () => void>();
   const draining = new AbortController();
   const report = createReport(deps);
   const inFlight = (state: string, read: () => number) =>
@@ -219,6 +223,16 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
     void tracked.then(() => inProgress.delete(tracked));
   }
 
+  /** Ends the wait for a permit after the timeout, or by `stopWaiting`. */
+  function waitTimeout(id: string, end: () => void): () => void {
+    const stop = timeout(end);
+    waiting.set(id, end);
+    return () => {
+      stop();
+      waiting.delete(id);
+    };
+  }
+
   async function begin(
     delivery: Delivery,
     found: WebhookRow | undefined,
@@ -228,7 +242,7 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
     // The workflow was deleted.
     if (!found && !(await findEmitter(store, webhook_id))?.active) return delivery.stored.resolve();
     const receiver = permits.receiver(webhook_id, owner_id, found);
-    const permit = await permits.acquire(receiver, timeout);
+    const permit = await permits.acquire(receiver, (onTimeout) => waitTimeout(delivery.row.id, onTimeout));
     let webhook: WebhookRow | undefined;
     try {
       webhook = found && (await readWebhook());
@@ -261,6 +275,7 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
       track(delivery, begin(delivery, webhook, readWebhook));
       return stored.promise;
     },
+    stopWaiting: (id) => waiting.get(id)?.(),
     retry(row, permit, webhook) {
       const stored = Promise.withResolvers<void>();
       stored.promise.catch(() => {});

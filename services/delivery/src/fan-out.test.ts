@@ -6,10 +6,11 @@ import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { members } from '@wellspring/store/collections/users';
 import { webhooks } from '@wellspring/store/collections/webhooks';
 import { eventually } from '@wellspring/testing/eventually';
+import { numbers } from '@wellspring/testing/numbers';
 import { OWNER } from '@wellspring/testing/rows';
 import { Webhook } from 'standardwebhooks';
 import { LISTENERS_MAX_AGE_MS } from './current-webhook.ts';
-import { event, usePlatform } from './platform.fixture.ts';
+import { event, eventsOf, usePlatform } from './platform.fixture.ts';
 
 const t = usePlatform();
 
@@ -139,6 +140,21 @@ describe('fan-out', () => {
     );
     await t.untilStatus('delivered', 500);
     expect(sink.requests.filter(({ path }) => path === '/new').length).toBeGreaterThanOrEqual(500 - 256);
+  });
+
+  test.each([
+    ['wait for their permits', 2],
+    ['are attempted', 20],
+  ])('a webhook gets its events while many for other webhooks of the source %s', async (_what, count) => {
+    const health = { failures: 0, tried_at: 1 };
+    const { emitter, sink } = await t.subscribed(() => 200, health);
+    const slow = await t.receive(() => 'hang');
+    for (const _ of numbers(count)) await t.subscribe(emitter, (await t.webhook(slow.url, health)).id);
+    // The attempts and the waits for their permits do not end by themselves.
+    t.options.timeout = () => () => {};
+    t.start();
+    for (const one of eventsOf(200)) await t.emit(emitter, [one]);
+    await sink.received(200);
   });
 
   test('$errors and events with the same event id are two events', async () => {

@@ -33,7 +33,7 @@ export type FanOut = (
 ) => Promise<void>;
 
 interface FanOutDeps extends Pick<Deps, 'store' | 'queue' | 'call' | 'clock' | 'log'> {
-  attempts: Pick<Attempts, 'first'>;
+  attempts: Pick<Attempts, 'first' | 'stopWaiting'>;
   listeners: FindListeners;
   delayed: Pick<DelayedEvents, 'store'>;
   /** Aborted when the process ends: messages that are not done are redelivered. */
@@ -42,6 +42,11 @@ interface FanOutDeps extends Pick<Deps, 'store' | 'queue' | 'call' | 'clock' | '
 
 /** Deliveries of one emitter whose first attempt waits or is in progress. */
 const WINDOW_SIZE = 128;
+/**
+ * Longer ones leave the window if the emitter has other listeners, which wait behind them: an attempt goes on, and a
+ * delivery that waits for a permit becomes a row. With one listener the message waits instead, which costs no row.
+ */
+const MAX_IN_WINDOW_MS = 250;
 
 /**
  * Deterministic per event and listener, so that a repeated fan-out runs nothing twice. Runs of a replay are not numbered,
@@ -60,6 +65,7 @@ const listenersOfMessage = ({ replay }: EmittedMessage, found: Listeners): Liste
   const only = replay?.listener_id;
   if (only === undefined) return found;
   return {
+    ...found,
     webhooks: found.webhooks.filter(({ id }) => id === only),
     runs: found.runs.filter((id) => id === only),
   };
@@ -81,7 +87,7 @@ interface NewDelivery {
 export function createFanOut(deps: FanOutDeps): FanOut {
   const { store, queue, call, clock, log, attempts, listeners, delayed, signal } = deps;
   const rows = store.collection(deliveries);
-  const windows = createWindows(WINDOW_SIZE);
+  const windows = createWindows(WINDOW_SIZE, MAX_IN_WINDOW_MS, clock);
 
   /** In order. */
   async function publish(runs: Iterable<JobInput>, assertHeld: () => void): Promise<number> {
@@ -106,11 +112,13 @@ export function createFanOut(deps: FanOutDeps): FanOut {
   /**
    * Starts the first attempts, a few at a time; `done` resolves when all have rows. Rejects, as `done` does, only when none
    * is in progress: it has no row yet, so the repeated messages would begin it again.
+   * @param isShared the emitter may have deliveries to others
    * @param current many deliveries may take minutes, in which webhooks change
    */
   async function deliver(
     emitterId: string,
     pending: Iterable<NewDelivery>,
+    isShared: boolean,
     current: CurrentWebhook,
     assertHeld: () => void,
   ) {
@@ -127,10 +135,6 @@ export function createFanOut(deps: FanOutDeps): FanOut {
       if (failure === undefined) all.resolve();
       else all.reject(failure);
     };
-    const leave = () => {
-      windows.leave(emitterId);
-      settle();
-    };
     try {
       for (const chunk of chunksOf(pending, ({ row }) => row.payload.length)) {
         if (count > 0) await nextTurn();
@@ -141,11 +145,15 @@ export function createFanOut(deps: FanOutDeps): FanOut {
           const webhook = row.send ? undefined : await readWebhook();
           // Deleted, paused or unsubscribed since.
           if (!row.send && !webhook) continue;
-          const entered = windows.enter(emitterId);
-          if (entered) await entered;
+          const entered = windows.enter(emitterId, isShared, () => attempts.stopWaiting(row.id));
+          const leave = typeof entered === 'function' ? entered : await entered;
           open += 1;
           count += 1;
-          attempts.first(row, webhook, { readWebhook, assertHeld }).catch(fail).finally(leave);
+          const stored = attempts.first(row, webhook, { readWebhook, assertHeld });
+          stored.catch(fail).finally(() => {
+            leave();
+            settle();
+          });
         }
       }
     } catch (error) {
@@ -172,13 +180,19 @@ export function createFanOut(deps: FanOutDeps): FanOut {
     const runs = await publish(runsOf(heard, found, now), assertHeld);
     await delayed.store(messages);
     const current = createCurrentWebhook(clock, found, () => listeners(emitter, names));
-    const { count, done } = await deliver(emitter_id, deliveriesOf(heard, found, now), current, assertHeld);
+    const pending = deliveriesOf(heard, found, now);
+    const isShared = hasSeveralListeners(emitter_id, found);
+    const { count, done } = await deliver(emitter_id, pending, isShared, current, assertHeld);
     done.catch(() => {});
     next();
     await done;
     log.debug({ emitter_id, runs: messages.length, deliveries: count, listening: runs }, 'event.fanned_out');
   };
 }
+
+/** Webhooks, runs, and for workflows their requests. */
+const hasSeveralListeners = (emitterId: string, found: ReadonlyMap<string, Listeners>): boolean =>
+  emitterId.startsWith('p_') || found.values().some(({ isShared }) => isShared);
 
 const hasReply = ({ events }: EmittedMessage) => events.some(({ reply }) => reply !== undefined);
 

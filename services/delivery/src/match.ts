@@ -13,6 +13,8 @@ export interface Listeners {
   webhooks: WebhookRow[];
   /** Sources and workflows, which run. */
   runs: string[];
+  /** The emitter has several subscriptions, to any channels. */
+  isShared: boolean;
 }
 
 /** Subscriptions of an emitter on these channels, by id or by pattern. */
@@ -20,14 +22,16 @@ async function subscriptionsOf(
   store: Store,
   emitter: { id: string; owner_id: string },
   names: readonly string[],
-): Promise<SubscriptionRow[]> {
+): Promise<{ found: SubscriptionRow[]; isShared: boolean }> {
   const collection = store.collection(subscriptions);
-  const found = await Promise.all(
-    subscriptionsTo(emitter).map((where) =>
-      collection.list({ where: { ...where, event_name: { in: names } } }),
+  const conditions = subscriptionsTo(emitter);
+  const [found, counts] = await Promise.all([
+    Promise.all(
+      conditions.map((where) => collection.list({ where: { ...where, event_name: { in: names } } })),
     ),
-  );
-  return found.flat();
+    Promise.all(conditions.map((where) => collection.count(where, 2))),
+  ]);
+  return { found: found.flat(), isShared: counts.reduce((sum, count) => sum + count, 0) > 1 };
 }
 
 /** The active listeners by channel. */
@@ -36,8 +40,11 @@ export async function listenersOf(
   emitter: { id: string; owner_id: string },
   names: readonly string[],
 ): Promise<Map<string, Listeners>> {
-  const found = names.length === 0 ? [] : await subscriptionsOf(store, emitter, names);
-  const listeners = new Map<string, Listeners>(names.map((name) => [name, { webhooks: [], runs: [] }]));
+  if (names.length === 0) return new Map();
+  const { found, isShared } = await subscriptionsOf(store, emitter, names);
+  const listeners = new Map<string, Listeners>(
+    names.map((name) => [name, { webhooks: [], runs: [], isShared }]),
+  );
   if (found.length === 0) return listeners;
 
   const reaches = createReach(store);
