@@ -120,16 +120,22 @@ export function createOverflow(options: OverflowOptions): Overflow {
   async function flush(batch: readonly Append[]): Promise<void> {
     if (buffer === batch) buffer = [];
     const all = batch.flatMap((one) => one.rows);
+    const inserted = new Set<string>();
+    let tries = 0;
     const isDurable = await persist('append to overflow', async () => {
-      for (const some of batchesOf(all)) await rows.insertMany(some);
+      tries += 1;
+      for (const some of batchesOf(all)) for (const id of await rows.insertMany(some)) inserted.add(id);
       return true;
     });
+    // Others were appended before, as in a process that crashed before the acknowledgement, and keep their `seq`.
+    const isInserted = ({ id }: OverflowRow) => tries > 1 || inserted.has(id);
     for (const one of batch) {
       for (const state of one.states.values()) {
         state.appending -= 1;
         state.hasMore = true;
       }
-      if (isDurable) for (const { key, seq } of one.rows) one.states.get(key)!.appendedUpTo = seq;
+      const added = isDurable ? one.rows.filter(isInserted) : [];
+      for (const { key, seq } of added) one.states.get(key)!.appendedUpTo = seq;
       one.resolve(isDurable ? one.rows.map(({ seq }) => seq) : undefined);
     }
   }
