@@ -10,7 +10,7 @@ import {
 } from '@wellspring/store/collections/webhooks';
 import type { Attempts } from './attempts.ts';
 import { ATTEMPT_TIMEOUT_MS, LEASE_MS } from './lease.ts';
-import type { Permit, Permits } from './permits.ts';
+import type { Permit, Permits, Receiver } from './permits.ts';
 import { takeOver } from './take-over.ts';
 
 interface ClaimDeps extends Pick<Deps, 'store' | 'pubsub' | 'clock' | 'log' | 'config'> {
@@ -56,6 +56,7 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
   /** The same for the sweep, which begins anew from time to time. */
   let sweptUpTo = 0;
   let nextSweepAt = startedAt + SWEEP_INTERVAL_MS;
+  let stopping: AbortSignal | undefined;
 
   function wake(dueAt = Number.POSITIVE_INFINITY): void {
     scannedUpTo = Math.min(scannedUpTo, dueAt);
@@ -113,6 +114,12 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
     nextSweepAt = Math.min(nextSweepAt, now + SWEEP_INTERVAL_MS);
   }
 
+  async function repeatLater(receiver: Receiver): Promise<void> {
+    await clock.sleep(RETRY_DELAY_MS, stopping);
+    permits.setDueRows(receiver, true);
+    wake();
+  }
+
   /** Claims as many due rows of a receiver as it has permits. */
   async function claim(held: Permit[]): Promise<void> {
     const { receiver } = held[0]!;
@@ -136,7 +143,7 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
       await start(claimed, left);
     } catch (error) {
       log.error({ webhook_id: receiver.id, error: String(error) }, 'delivery.claim_failed');
-      // The sweep finds its rows again.
+      void repeatLater(receiver);
     } finally {
       receiver.claiming = false;
       for (const permit of left) permit.release();
@@ -212,6 +219,7 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
   return {
     wake,
     async run(signal) {
+      stopping = signal;
       const unsubscribe = pubsub.subscribe(DELIVERIES_DUE, () => wake(clock.now() - MAX_LATENESS_MS));
       while (!signal.aborted) {
         try {

@@ -5,7 +5,7 @@ import { type DeliveryRow, deliveries } from '@wellspring/store/collections/webh
 import { numbers } from '@wellspring/testing/numbers';
 import { deliveryRow } from '@wellspring/testing/rows';
 import type { Answer } from '@wellspring/testing/webhook-sink';
-import { FIRST_ATTEMPT_TIMEOUT_MS, LEASE_MS } from './lease.ts';
+import { FIRST_ATTEMPT_TIMEOUT_MS } from './lease.ts';
 import { event, eventsOf, until, usePlatform } from './platform.fixture.ts';
 
 const t = usePlatform();
@@ -85,28 +85,6 @@ function watchScans(): () => Promise<unknown> {
     );
   };
 }
-
-test('deliveries whose payloads could not be read are claimed again before their leases end', async () => {
-  const sink = await t.receive();
-  const { id } = await t.webhook(sink.url);
-  const rows = t.store.collection(deliveries);
-  for (const _ of [1, 2, 3])
-    await rows.insert(deliveryRow({ webhook_id: id, due_at: t.clock.now(), payload: '{}' }));
-  const { get } = rows;
-  let reads = 0;
-  rows.get = async (key) => {
-    reads += 1;
-    if (reads === 2) throw new Unavailable('at the moment');
-    return get(key);
-  };
-  const startedAt = t.clock.now();
-  t.start();
-  await until(
-    () => t.step(10),
-    () => sink.requests.length === 3,
-  );
-  expect(t.clock.now() - startedAt).toBeLessThan(LEASE_MS / 2);
-});
 
 test('a delivery that becomes a row during a claim of its webhook is claimed next', async () => {
   const { emitter, sink, hook } = await t.subscribed();
