@@ -195,6 +195,40 @@ describe('permits', () => {
     expect(permits.nextClaim()).toHaveLength(1);
   });
 
+  test('an attempt that becomes slow causes a search for claims if others of its owner wait', async () => {
+    let searches = 0;
+    permits = createPermits(
+      { ...LIMITS, probationPerOwner: 1 },
+      () => now,
+      () => {
+        searches += 1;
+      },
+    );
+    const [permit] = await taken(permits.receiver('wh_hanging', 'u_1'), 1);
+    permits.setDueRows(permits.receiver('wh_due', 'u_1'), true);
+    expect(permits.nextClaim()).toBeUndefined();
+    const ended = setSlow([permit!]);
+    expect(searches).toBe(1);
+    expect(permits.nextClaim()).toBeUndefined();
+    expect(ended).toEqual(['wh_hanging']);
+    expect(permits.nextClaim()).toHaveLength(1);
+  });
+
+  test('requests of workflows are not ended for others of their owner, and take none of the permits of its webhooks', async () => {
+    const requests: Permit[] = [];
+    for (let n = 0; n < 2; n++) requests.push(...(await taken(permits.receiver(`p_${n}`, 'u_1'), 8)));
+    expect(requests).toHaveLength(LIMITS.probationPerOwner);
+    const ended = setSlow(requests);
+    await taken(permits.receiver('p_other', 'u_1'), 1);
+    const hanging: Permit[] = [];
+    for (let n = 0; n < LIMITS.probationPerOwner; n++)
+      hanging.push(...(await taken(permits.receiver(`wh_${n}`, 'u_1'), 1)));
+    expect(hanging).toHaveLength(LIMITS.probationPerOwner);
+    const ofWebhooks = setSlow(hanging);
+    await taken(permits.receiver('wh_new', 'u_1'), 1);
+    expect([ended, ofWebhooks]).toEqual([[], ['wh_0']]);
+  });
+
   test('a receiver with rows that another process has found to answer causes a search for claims', () => {
     let searches = 0;
     permits = createPermits(

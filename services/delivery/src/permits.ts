@@ -50,6 +50,7 @@ export interface Permit {
  * the permits; those to webhooks that do not answer have a limit for each owner, too. If the half runs out, an attempt
  * that takes longer than a second is ended: of the owner that has the most of them, the oldest one to a webhook that does
  * not answer, or else to one that does. At the limit of an owner, only one to a webhook that does not answer is ended.
+ * Requests of workflows have a limit of the same size for each owner; they are ended as attempts to webhooks that do.
  * Receivers that hang therefore never take the permits of receivers that answer, be they slow, nor those of other owners.
  */
 export interface Permits {
@@ -91,7 +92,7 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
   /** With waiters that are held back by a limit of all receivers, in the order of turns. */
   const blocked = new Set<Receiver>();
   const slow = createSlowAttempts();
-  /** By owner: attempts to receivers that do not answer. */
+  /** By owner: attempts to receivers that do not answer; apart from them, requests of workflows. */
   const probationOf = new Map<string, number>();
   let taken = 0;
   let onProbation = 0;
@@ -100,6 +101,8 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
   let areClaimsBlocked = false;
 
   const isWorkflow = ({ id }: Receiver) => id.startsWith('p_');
+  const probationKey = (receiver: Receiver) =>
+    isWorkflow(receiver) ? `requests ${receiver.owner_id}` : receiver.owner_id;
   const limitOf = (receiver: Receiver) =>
     receiver.failures === 0 || isWorkflow(receiver) ? limits.perWebhook : 1;
   function isPaused(receiver: Receiver): boolean {
@@ -112,7 +115,7 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
     if (receiver.held >= limitOf(receiver) || isPaused(receiver)) return 'receiver';
     if (receiver.failures !== 0) {
       if (onProbation >= limits.total / 2) return 'probation';
-      if ((probationOf.get(receiver.owner_id) ?? 0) >= limits.probationPerOwner) return 'probation';
+      if ((probationOf.get(probationKey(receiver)) ?? 0) >= limits.probationPerOwner) return 'probation';
     }
     return taken >= limits.total ? 'total' : undefined;
   }
@@ -124,13 +127,16 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
   }
 
   function countOfOwner(receiver: Receiver, change: 1 | -1): void {
-    const count = (probationOf.get(receiver.owner_id) ?? 0) + change;
-    if (count > 0) probationOf.set(receiver.owner_id, count);
-    else probationOf.delete(receiver.owner_id);
+    const key = probationKey(receiver);
+    const count = (probationOf.get(key) ?? 0) + change;
+    if (count > 0) probationOf.set(key, count);
+    else probationOf.delete(key);
   }
 
   function grant(receiver: Receiver): Permit {
     const isToAnswering = receiver.failures === 0;
+    // A request of a workflow is not repeated.
+    const isSpared = isToAnswering || isWorkflow(receiver);
     let isOnProbation = !isToAnswering;
     let released = false;
     let removeSlow: (() => void) | undefined;
@@ -142,7 +148,9 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
       receiver,
       setSlow(abort) {
         if (released || removeSlow) return;
-        removeSlow = slow.add({ owner: receiver.owner_id, isToAnswering, end: abort });
+        removeSlow = slow.add({ owner: receiver.owner_id, isSpared, end: abort });
+        // It may be ended for those that wait.
+        if (areClaimsBlocked) wake();
         if (isOnProbation) return;
         isOnProbation = true;
         onProbation += 1;

@@ -1,8 +1,8 @@
 /** An attempt that takes longer than a second, and may be ended so that others get its permit. */
 interface SlowAttempt {
   owner: string;
-  /** To a webhook whose last attempt succeeded: ended only when none to another webhook of its owner is left. */
-  isToAnswering: boolean;
+  /** To a webhook whose last attempt succeeded, or a request: ended only when no other of its owner is left. */
+  isSpared: boolean;
   end(): void;
 }
 
@@ -31,7 +31,7 @@ export function createSlowAttempts(): SlowAttempts {
   }
 
   const oldestFailing = (attempts: Iterable<SlowAttempt>) =>
-    Iterator.from(attempts).find(({ isToAnswering }) => !isToAnswering);
+    Iterator.from(attempts).find(({ isSpared }) => !isSpared);
 
   return {
     add(attempt) {
