@@ -3,7 +3,7 @@ import type { ReplayMessage, RunJob } from '@wellspring/contract/messages';
 import { eventIdOfSortKey, eventSortKey } from '@wellspring/core/event-id';
 import { type EventRow, events } from '@wellspring/store/collections/events';
 import { eventRow, OWNER } from '@wellspring/testing/rows';
-import { usePlatform } from './platform.fixture.ts';
+import { event, usePlatform } from './platform.fixture.ts';
 
 const t = usePlatform();
 
@@ -54,6 +54,23 @@ test('present listeners get the events again, under a new webhook-id, with a hea
   expect(new Set(runs.map(({ run_id }) => run_id)).size).toBe(5);
   expect(runs.filter(({ trigger }) => trigger.kind === 'event' && trigger.replay)).toHaveLength(4);
   expect(runs.at(-1)).toMatchObject({ source_id: listener, trigger: { payload: '1', emitter_id: emitter } });
+});
+
+test('new events do not wait for a replay of their source that waits for memory', async () => {
+  const { emitter, sink } = await t.subscribed();
+  const other = await t.subscribed();
+  await stored(emitter, 3);
+  const { replays } = t.memory;
+  const free = replays.tryTake(replays.total, 'u_other')!;
+  await replay(emitter, 2);
+  t.start();
+  // By then, the replay has begun.
+  await t.emit(other.emitter, [event('other')]);
+  await other.sink.received(1);
+  await t.emit(emitter, [event('new')]);
+  await sink.received(1);
+  free();
+  await sink.received(4);
 });
 
 test('a replay that is handled twice, as after a crash, delivers and runs nothing twice', async () => {

@@ -25,7 +25,7 @@ export function createEmittedHandler(
   { store, queue, memory, signal }: Pick<Deps, 'store' | 'queue' | 'memory'> & { signal: AbortSignal },
   fanOut: FanOut,
 ): Handler {
-  async function replay(message: ReplayMessage, next: () => void, assertHeld: () => void): Promise<void> {
+  async function replay(message: ReplayMessage, assertHeld: () => void): Promise<void> {
     const release = await memory.replays.take(MAX_PAGE_BYTES, message.owner_id, signal).catch(() => {
       throw new Unavailable('The process ends');
     });
@@ -33,7 +33,7 @@ export function createEmittedHandler(
     try {
       page = await pageOf(store, message);
       release.keep(page.bytes);
-      if (page.found.length > 0) await fanOut([asEmitted(message, page.found)], next, assertHeld);
+      if (page.found.length > 0) await fanOut([asEmitted(message, page.found)], () => {}, assertHeld);
     } finally {
       release();
     }
@@ -54,7 +54,9 @@ export function createEmittedHandler(
     }
     const commits = messages.filter((message) => message.type === 'emitted');
     if (commits.length > 0) await fanOut(commits, next, assertHeld);
-    for (const message of messages) if (message.type === 'replay') await replay(message, next, assertHeld);
+    // New events do not wait for a replay; its own pages follow one another.
+    next();
+    for (const message of messages) if (message.type === 'replay') await replay(message, assertHeld);
   };
 }
 
