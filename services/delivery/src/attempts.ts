@@ -55,6 +55,8 @@ export interface Attempts {
    * @param webhook undefined: a request of a workflow
    */
   first(row: DeliveryRow, webhook: WebhookRow | undefined, checks: Checks): Promise<void>;
+  /** The delivery waits for a permit of its first attempt. */
+  isWaiting(id: string): boolean;
   /** The delivery, if it waits for a permit of its first attempt, becomes a row at once. */
   stopWaiting(id: string): void;
   /** Attempts the delivery of a claimed row. @param webhook undefined: a request of a workflow */
@@ -275,6 +277,7 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
       track(delivery, begin(delivery, webhook, readWebhook));
       return stored.promise;
     },
+    isWaiting: (id) => waiting.has(id),
     stopWaiting: (id) => waiting.get(id)?.(),
     retry(row, permit, webhook) {
       const stored = Promise.withResolvers<void>();

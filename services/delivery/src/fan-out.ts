@@ -19,7 +19,7 @@ import type { DelayedEvents } from './delayed.ts';
 import type { FindListeners } from './listeners.ts';
 import type { Listeners } from './match.ts';
 import { sendRow } from './sends/sends.ts';
-import { createWindows } from './windows.ts';
+import { createWindows, type WindowLimits } from './windows.ts';
 
 /**
  * @param messages of one emitter
@@ -33,20 +33,19 @@ export type FanOut = (
 ) => Promise<void>;
 
 interface FanOutDeps extends Pick<Deps, 'store' | 'queue' | 'call' | 'clock' | 'log'> {
-  attempts: Pick<Attempts, 'first' | 'stopWaiting'>;
+  attempts: Pick<Attempts, 'first' | 'isWaiting' | 'stopWaiting'>;
   listeners: FindListeners;
   delayed: Pick<DelayedEvents, 'store'>;
   /** Aborted when the process ends: messages that are not done are redelivered. */
   signal: AbortSignal;
 }
 
-/** Deliveries of one emitter whose first attempt waits or is in progress. */
-const WINDOW_SIZE = 128;
 /**
- * Longer ones leave the window if the emitter has other listeners, which wait behind them: an attempt goes on, and a
- * delivery that waits for a permit becomes a row. With one listener the message waits instead, which costs no row.
+ * Deliveries of one emitter whose first attempt waits or is in progress. If the emitter has several listeners, those that
+ * take long leave the window for others: an attempt goes on, and a delivery that waits for a permit becomes a row. With
+ * one listener its messages wait instead, which costs no row.
  */
-const MAX_IN_WINDOW_MS = 250;
+const WINDOW: WindowLimits = { size: 128, displaced: 2_048, waitingMs: 250, inProgressMs: 100 };
 
 /**
  * Deterministic per event and listener, so that a repeated fan-out runs nothing twice. Runs of a replay are not numbered,
@@ -87,7 +86,7 @@ interface NewDelivery {
 export function createFanOut(deps: FanOutDeps): FanOut {
   const { store, queue, call, clock, log, attempts, listeners, delayed, signal } = deps;
   const rows = store.collection(deliveries);
-  const windows = createWindows(WINDOW_SIZE, MAX_IN_WINDOW_MS, clock);
+  const windows = createWindows(WINDOW, clock);
 
   /** In order. */
   async function publish(runs: Iterable<JobInput>, assertHeld: () => void): Promise<number> {
@@ -116,7 +115,7 @@ export function createFanOut(deps: FanOutDeps): FanOut {
    * @param current many deliveries may take minutes, in which webhooks change
    */
   async function deliver(
-    emitterId: string,
+    windowKey: string,
     pending: Iterable<NewDelivery>,
     isShared: boolean,
     current: CurrentWebhook,
@@ -145,7 +144,10 @@ export function createFanOut(deps: FanOutDeps): FanOut {
           const webhook = row.send ? undefined : await readWebhook();
           // Deleted, paused or unsubscribed since.
           if (!row.send && !webhook) continue;
-          const entered = windows.enter(emitterId, isShared, () => attempts.stopWaiting(row.id));
+          const entered = windows.enter(windowKey, isShared, {
+            isWaiting: () => attempts.isWaiting(row.id),
+            onDisplaced: () => attempts.stopWaiting(row.id),
+          });
           const leave = typeof entered === 'function' ? entered : await entered;
           open += 1;
           count += 1;
@@ -182,7 +184,8 @@ export function createFanOut(deps: FanOutDeps): FanOut {
     const current = createCurrentWebhook(clock, found, () => listeners(emitter, names));
     const pending = deliveriesOf(heard, found, now);
     const isShared = hasSeveralListeners(emitter_id, found);
-    const { count, done } = await deliver(emitter_id, pending, isShared, current, assertHeld);
+    const windowKey = messages[0]!.replay ? `${emitter_id}/replay` : emitter_id;
+    const { count, done } = await deliver(windowKey, pending, isShared, current, assertHeld);
     done.catch(() => {});
     next();
     await done;

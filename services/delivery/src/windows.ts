@@ -1,22 +1,39 @@
 import type { Clock } from '@wellspring/core/clock';
 import { createLinkedList, type LinkedList } from '@wellspring/core/linked-list';
 
+export interface WindowLimits {
+  /** Places of a key. */
+  size: number;
+  /** Items of all keys that were displaced and have not left. */
+  displaced: number;
+  /** Ms until an item that still waits may be displaced. */
+  waitingMs: number;
+  /** Ms until an item in progress may be displaced. */
+  inProgressMs: number;
+}
+
+export interface WindowItem {
+  /** It is not in progress yet. */
+  isWaiting(): boolean;
+  /** Its place is given to another one. */
+  onDisplaced(): void;
+}
+
 /** Bounds what is in flight for each key. */
 export interface Windows {
   /**
    * Takes a place; first come, first served.
-   * @param displaces while the window is full, places that have been held for `maxHeldMs` are freed
-   * @param onDisplaced called when this place is freed for another one
-   * @returns frees the place; a promise if there is no room yet
+   * @param displaces while the window is full, items that have held their places for long lose them
+   * @returns to be called when the item leaves; a promise if there is no room yet
    */
-  enter(key: string, displaces: boolean, onDisplaced: () => void): (() => void) | Promise<() => void>;
+  enter(key: string, displaces: boolean, item: WindowItem): (() => void) | Promise<() => void>;
 }
 
 interface Place {
+  item: WindowItem;
   /** Epoch ms. */
   takenAt: number;
-  onDisplaced: () => void;
-  free: () => void;
+  displace(): void;
 }
 
 interface Window {
@@ -27,12 +44,9 @@ interface Window {
   isDisplacing: boolean;
 }
 
-/**
- * @param size in flight per key
- * @param maxHeldMs while others wait
- */
-export function createWindows(size: number, maxHeldMs: number, clock: Clock): Windows {
+export function createWindows(limits: WindowLimits, clock: Clock): Windows {
   const windows = new Map<string, Window>();
+  let displaced = 0;
 
   function windowOf(key: string): Window {
     let window = windows.get(key);
@@ -43,47 +57,64 @@ export function createWindows(size: number, maxHeldMs: number, clock: Clock): Wi
     return window;
   }
 
-  function take(key: string, window: Window, onDisplaced: () => void): () => void {
-    let isFree = false;
+  function take(key: string, window: Window, item: WindowItem): () => void {
+    let state: 'held' | 'displaced' | 'left' = 'held';
     const free = () => {
-      if (isFree) return;
-      isFree = true;
       remove();
       window.waiting.shift()?.();
       if (window.places.size === 0) windows.delete(key);
     };
-    const remove = window.places.append({ takenAt: clock.now(), onDisplaced, free });
-    return free;
+    const place: Place = {
+      item,
+      takenAt: clock.now(),
+      displace() {
+        state = 'displaced';
+        displaced += 1;
+        free();
+        item.onDisplaced();
+      },
+    };
+    const remove = window.places.append(place);
+    return () => {
+      if (state === 'displaced') displaced -= 1;
+      if (state === 'held') free();
+      state = 'left';
+    };
   }
 
-  /** Ms until the time of the oldest place is over. */
-  function timeLeft({ places }: Window): number {
-    const elapsed = clock.now() - places.first!.takenAt;
+  /** Ms until the place may be given to another one. */
+  function timeLeft({ item, takenAt }: Place): number {
+    const elapsed = clock.now() - takenAt;
     // The clock may have been set back.
-    return elapsed < 0 ? 0 : maxHeldMs - elapsed;
+    if (elapsed < 0) return 0;
+    return (item.isWaiting() ? limits.waitingMs : limits.inProgressMs) - elapsed;
   }
 
   async function displace(window: Window): Promise<void> {
     window.isDisplacing = true;
     while (window.waiting.length > 0) {
-      const left = timeLeft(window);
-      if (left > 0) {
-        await clock.sleep(left);
-        continue;
+      let next: Place | undefined;
+      let left = limits.inProgressMs;
+      if (displaced < limits.displaced) {
+        for (const place of window.places) {
+          left = Math.min(left, timeLeft(place));
+          if (left > 0) continue;
+          next = place;
+          break;
+        }
       }
-      const { free, onDisplaced } = window.places.first!;
-      free();
-      onDisplaced();
+      if (next) next.displace();
+      else await clock.sleep(left);
     }
     window.isDisplacing = false;
   }
 
   return {
-    enter(key, displaces, onDisplaced) {
+    enter(key, displaces, item) {
       const window = windowOf(key);
-      if (window.places.size < size) return take(key, window, onDisplaced);
+      if (window.places.size < limits.size) return take(key, window, item);
       return new Promise((resolve) => {
-        window.waiting.push(() => resolve(take(key, window, onDisplaced)));
+        window.waiting.push(() => resolve(take(key, window, item)));
         if (displaces && !window.isDisplacing) void displace(window);
       });
     },
