@@ -56,6 +56,8 @@ export const PREFETCH = 256;
 /** When half of the prefetch is used, keys with this part of it, older than SLOW_MS, move to the overflow. */
 const SLOW_PART = 1 / 8;
 const SLOW_MS = 500;
+/** When half of the prefetch is used, keys with jobs of this age move, however few: many of them would use it up. */
+const BLOCKING_MS = 5_000;
 /** Jobs of this age move in any case: RabbitMQ closes channels after half an hour without acknowledgement. */
 const VERY_SLOW_MS = 60_000;
 
@@ -87,7 +89,7 @@ export function slowJobsByKey(
     const isBlocked = now - (admissionSince(key) ?? now) > SLOW_MS;
     const isSlow =
       age > VERY_SLOW_MS ||
-      (isFull && isBlocked) ||
+      (isFull && (isBlocked || age > BLOCKING_MS)) ||
       (isFull && age > SLOW_MS && own.length >= prefetch * SLOW_PART) ||
       (isUnderMemoryPressure && own.length > 1);
     if (!isSlow) byKey.delete(key);
