@@ -169,7 +169,8 @@ export function createDispatcher<J extends WaitingJob>(options: DispatcherOption
       const [first, ...others] = handed;
       const isHeld = source.leaseOf(jobs);
       const assertHeld = () => {
-        if (!isHeld()) throw new Unavailable('The lease on the partition of the jobs is not certain.');
+        if (!isHeld())
+          throw new Unavailable('The lease on the partition of the jobs ends, or is not certain.');
       };
       if (first) await handler([first, ...others], next, assertHeld);
       source.done(jobs);

@@ -50,8 +50,9 @@ export interface Job {
  * `next` lets the following batch of this key start before this one is done. The bytes of the batch stay counted. When it
  * fails after that, its jobs are redelivered after jobs that followed them.
  *
- * `assertHeld` throws Unavailable when another process may have the jobs. A handler with effects that no epoch fences calls
- * it before each of them, in the same turn: it reads the clock, so that a process that was frozen notices it.
+ * `assertHeld` throws Unavailable when another process may have the jobs, or is to have them. A handler with effects that
+ * no epoch fences calls it before each of them, in the same turn: it reads the clock, so that a process that was frozen
+ * notices it.
  */
 export type Handler = (
   jobs: readonly [Job, ...Job[]],

@@ -94,6 +94,8 @@ export function runsWorkers(
       const ownerId = opened.deployed.emitter.owner_id;
       using slot = slots.open(ownerId);
       for (const message of messages) {
+        // The rest runs elsewhere at once.
+        if (signal.aborted) throw new Unavailable('The process ends');
         if (costs.isCostly(ownerId)) {
           await Promise.all(executing);
           await costs.settled(ownerId, { signal });

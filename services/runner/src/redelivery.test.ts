@@ -179,3 +179,21 @@ test('a published outbox row that could not be removed is removed when the store
   await t.outboxIsEmpty();
   expect(t.published).toHaveLength(1);
 });
+
+test('a runner that stops executes no further runs of a batch; they are executed once after a restart', async () => {
+  const id = await t.deploy(COUNTING);
+  const values = Array.from({ length: 40 }, (_, n) => n);
+  let restarted: Promise<void> | undefined;
+  let executed = 0;
+  t.faults.execute = () => {
+    executed += 1;
+    restarted ??= t.restart();
+  };
+  await t.runAll(id, values);
+  await eventually(() => restarted !== undefined);
+  const before = await restarted!.then(() => executed);
+  await t.quiet();
+  expect(await t.events(id)).toEqual(values.map((n) => [n, n + 1]));
+  expect(executed).toBe(values.length);
+  expect(before).toBeLessThan(values.length / 2);
+});

@@ -31,4 +31,33 @@ await withServers(['rabbitmq'], ({ rabbitmq }) => {
     expect(asserts[1]).not.toThrow();
     ends[1]!();
   });
+
+  test('a handler is told that its partition is being released, which waits for it', async () => {
+    const { consume, receive, release } = closing(await openSubject(rabbitmq, 100));
+    const [handed, end] = [Promise.withResolvers<() => void>(), Promise.withResolvers<void>()];
+    consume(async (_, __, assertHeld) => {
+      handed.resolve(assertHeld);
+      await end.promise;
+    });
+    await receive('out', ['a']);
+    const assertHeld = await handed.promise;
+    const released = release();
+    expect(assertHeld).toThrow(Unavailable);
+    end.resolve();
+    await released;
+  });
+
+  test('a consumer that stops releases its partitions before its last handler ends', async () => {
+    const subject = closing(await openSubject(rabbitmq, 100));
+    const [handed, end] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    subject.consume(async () => {
+      handed.resolve();
+      await end.promise;
+    });
+    await subject.receive('out', ['a']);
+    await handed.promise;
+    subject.stop();
+    await subject.leaving;
+    end.resolve();
+  });
 });

@@ -36,7 +36,7 @@ export interface Partition {
   readonly epoch: number;
   /** Resolves when messages arrive for the first time. */
   readonly opened: Promise<void>;
-  /** Jobs that are out may have further effects: the lease is neither lost nor uncertain. */
+  /** Jobs that are out may have further effects: the lease is neither lost nor uncertain, nor is it being released. */
   readonly isHeld: boolean;
   readonly received: Pick<ReceivedJobs, 'messages' | 'bytes' | 'usualBytes'>;
   /** The jobs go to a handler; none when the lease is lost first. */

@@ -36,7 +36,8 @@ const SPILL_INTERVAL_MS = 250;
  * - *opening*: reads the keys that overflow;
  * - *consuming*: the broker sends a window of messages. Whenever the channel is lost, or reopened with another window,
  *   jobs that wait are dropped, since the broker sends them again; jobs that are out, and rows, stay;
- * - *releasing*: nothing is started any more; ends when no job is out and everything is written, then closes the channel;
+ * - *releasing*: nothing is started any more, nor is the rest of a batch; ends when no job is out and everything is
+ *   written, then closes the channel;
  * - *ended*: released; or the lease was lost: everything is dropped at once, and nothing is written any more.
  *
  * A job in memory is a message to be acknowledged, or a row of the overflow, which has a `seq`. When a key is slow, all
@@ -204,7 +205,7 @@ export function openPartition(options: PartitionOptions): Partition {
     epoch,
     opened: opened.promise,
     get isHeld() {
-      return mayStart() && !closing.signal.aborted;
+      return isServing && mayStart() && !closing.signal.aborted;
     },
     received,
     start(handedOut) {

@@ -79,6 +79,7 @@ export async function openSubject(url: string, jobsInMemory: number) {
   };
   let handlers: LeaseHandlers;
   let mayStart = true;
+  const leaving = Promise.withResolvers<void>();
   const leases: Leases = {
     get mayStart() {
       return mayStart;
@@ -89,6 +90,7 @@ export async function openSubject(url: string, jobsInMemory: number) {
       handlers = given;
       handlers.take(0, 1);
       await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+      leaving.resolve();
       await handlers.release(0, signal);
     },
     forfeit() {},
@@ -189,6 +191,10 @@ export async function openSubject(url: string, jobsInMemory: number) {
       handlers.take(0, 2);
     },
     release: () => handlers.release(0, AbortSignal.abort()),
+    /** Ends the consumer. */
+    stop: () => stop.abort(),
+    /** Resolves when all partitions are to be released. */
+    leaving: leaving.promise,
     async close() {
       stop.abort();
       // A failed test holds its jobs.

@@ -156,6 +156,9 @@ export function createPartitions(options: PartitionsOptions): Partitions {
         left.abort();
       });
       void keepFindingOverflow(AbortSignal.any([closing, left.signal]));
+      // Partitions without running jobs need not wait for those of others.
+      const { signal } = consumeOptions;
+      signal.addEventListener('abort', () => stop.abort(), { once: true });
       await dispatcher.consume(handler, consumeOptions);
       stop.abort();
       await sharing;
