@@ -151,6 +151,14 @@ describe('names whose servers do not answer', () => {
       }),
     );
 
+  test('occupy one thread each, however many connections of their owner ask for them', async () => {
+    const hanging = Array.from({ length: 40 }, () => statusFor('u_1', 'slow.test').catch(String));
+    expect(await statusFor('u_1', 'good.test')).toBe(200);
+    expect(held).toHaveLength(1);
+    held.pop()!();
+    expect(new Set(await Promise.all(hanging))).toEqual(new Set([expect.stringContaining('slow.test')]));
+  });
+
   test('leave threads for the look-ups of other owners', async () => {
     const hostile = ['u_1', 'u_2'].flatMap((owner) =>
       Array.from({ length: 40 }, (_, n) => statusFor(owner, `slow${n}.test`).catch(String)),

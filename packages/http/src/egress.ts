@@ -1,5 +1,10 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { type LookupAllOptions, lookup as systemResolve } from 'node:dns';
+import {
+  type LookupAddress,
+  type LookupAllOptions,
+  type LookupOptions,
+  lookup as systemResolve,
+} from 'node:dns';
 import { isIP, type LookupFunction, type Socket } from 'node:net';
 import { createAddressGuard, MAIL_PORTS } from '@wellspring/core/addresses';
 import { createFairPermits } from '@wellspring/core/fair-permits';
@@ -22,7 +27,7 @@ export interface Egress {
   /** Resolves names to allowed addresses only. Not called for address literals: see checkUrl. */
   lookup: LookupFunction;
   /**
-   * Look-ups of this work are those of the owner: each occupies a thread until its name server answers, and owners share
+   * Look-ups of this work are those of the owner: each name occupies a thread until its server answers, and owners share
    * the threads.
    */
   forOwner<T>(owner: string, work: () => T): T;
@@ -44,7 +49,7 @@ export interface EgressOptions {
 export type Resolve = (
   hostname: string,
   options: LookupAllOptions,
-  callback: (error: NodeJS.ErrnoException | null, found: { address: string; family: number }[]) => void,
+  callback: (error: NodeJS.ErrnoException | null, found: LookupAddress[]) => void,
 ) => void;
 
 /** Responses 1xx before the one that counts; each costs as much as that. */
@@ -101,20 +106,45 @@ export function createEgress({
   const lookups = createFairPermits({ total: LOOKUPS });
   const owners = new AsyncLocalStorage<string>();
 
-  const lookup: LookupFunction = (hostname, options, callback) => {
-    const look = (release: () => void) =>
-      resolve(hostname, { ...options, all: true }, (error, found) => {
-        release();
-        if (error) return callback(error, '');
-        const addresses = found.filter(({ address }) => isReachable(address));
-        const [first] = addresses;
-        if (!first) return callback(refuse(hostname), '');
-        if (options.all) callback(null, addresses);
-        else callback(null, first.address, first.family);
-      });
-    lookups.acquire(owners.getStore() ?? hostname, AbortSignal.timeout(connectMs)).then(look, () => {
-      callback(new Error(`getaddrinfo ${hostname}: other look-ups of this owner have no answer`), '');
+  /** Look-ups in progress. */
+  const pending = new Map<string, Promise<LookupAddress[]>>();
+
+  async function resolveFor(owner: string, hostname: string, options: LookupAllOptions) {
+    const release = await lookups.acquire(owner, AbortSignal.timeout(connectMs)).catch(() => {
+      throw new Error(`getaddrinfo ${hostname}: other look-ups of this owner have no answer`);
     });
+    return new Promise<LookupAddress[]>((done, fail) =>
+      resolve(hostname, options, (error, found) => {
+        release();
+        if (error) fail(error);
+        else done(found);
+      }),
+    );
+  }
+
+  /** Connections of an owner to the same name share a look-up: one name occupies one thread. */
+  function addressesOf(hostname: string, { family, hints }: LookupOptions): Promise<LookupAddress[]> {
+    const owner = owners.getStore() ?? hostname;
+    const key = JSON.stringify([owner, hostname, family, hints]);
+    let found = pending.get(key);
+    if (!found) {
+      found = resolveFor(owner, hostname, { family, hints, all: true });
+      pending.set(key, found);
+      const forget = () => void pending.delete(key);
+      found.then(forget, forget);
+    }
+    return found;
+  }
+
+  const lookup: LookupFunction = (hostname, options, callback) => {
+    const answer = (found: readonly LookupAddress[]) => {
+      const addresses = found.filter(({ address }) => isReachable(address));
+      const [first] = addresses;
+      if (!first) callback(refuse(hostname), '');
+      else if (options.all) callback(null, addresses);
+      else callback(null, first.address, first.family);
+    };
+    addressesOf(hostname, options).then(answer, (error) => callback(error, ''));
   };
 
   /** Reason against a target that is known without a look-up: literals are dialled without one. */
