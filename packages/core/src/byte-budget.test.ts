@@ -67,19 +67,46 @@ test('a request that is passed by smaller ones is served after a bounded number 
   expect(passed).toBeLessThan(1_000);
 });
 
-test('a large request behind one of an owner that holds bytes is not overtaken without limit', () => {
+test('a large request for which others would have to release their bytes holds back no small ones', async () => {
+  const budget = createByteBudget(100);
+  const [a, b] = [budget.tryTake(50, 'a')!, budget.tryTake(25, 'b')!];
+  let isServed = false;
+  void budget.take(30, 'large').then(() => {
+    isServed = true;
+  });
+  for (let n = 0; n < 1_000; n++) {
+    const release = budget.tryTake(1, `small${n}`);
+    expect(release).toBeDefined();
+    release!();
+  }
+  b();
+  await new Promise(setImmediate);
+  expect(isServed).toBe(true);
+  a();
+});
+
+test('small requests that keep a large one from its room are held back, also behind one of an owner that holds bytes', async () => {
   const budget = createByteBudget(100);
   budget.tryTake(30, 'a');
-  budget.tryTake(60, 'b');
+  const b = budget.tryTake(45, 'b')!;
   void budget.take(20, 'a');
-  void budget.take(50, 'large');
-  let overtakenBy = 0;
-  for (; overtakenBy < 10_000; overtakenBy++) {
-    const release = budget.tryTake(5, `small${overtakenBy}`);
-    if (!release) break;
-    release();
+  let isServed = false;
+  void budget.take(50, 'large').then(() => {
+    isServed = true;
+  });
+  const small: (() => void)[] = [];
+  for (let n = 0; n < 1_000; n++) {
+    small.push(budget.tryTake(8, `small${n}`)!);
+    if (small.length === 3 && n < 999) small.shift()!();
   }
-  expect(overtakenBy).toBeLessThan(1_000);
+  b();
+  expect(budget.used).toBe(30 + 3 * 8);
+  // Without them, there would be room for the large one.
+  expect(budget.tryTake(1, 'late')).toBeUndefined();
+  expect(isServed).toBe(false);
+  small.pop()!();
+  await new Promise(setImmediate);
+  expect(isServed).toBe(true);
 });
 
 test('requests of many owners that hold bytes do not hide one that fits', async () => {

@@ -17,7 +17,8 @@ export interface ByteBudget {
   /** Counts bytes that are in memory in any case, also beyond the room: others then find less. */
   count(bytes: number, owner?: string): Release;
   /**
-   * Waits for room. Owners are served in turns; a limited number of later requests may overtake one that does not fit.
+   * Waits for room. Owners are served in turns. A limited number of later requests may overtake one that does not fit, and
+   * further ones while it would not fit without them either.
    * @throws the reason of the signal
    */
   take(bytes: number, owner: string, signal?: AbortSignal): Promise<Release>;
@@ -32,7 +33,13 @@ export interface Release {
 
 interface Request {
   bytes: number;
-  grant(): void;
+  grant(passed: Late | undefined): void;
+}
+
+/** Requests that were granted before another one although it had been overtaken by as many as may. */
+interface Late {
+  /** Those that they still hold. */
+  bytes: number;
 }
 
 /** The waiting requests of one owner. Only the first is tried: the others wait behind it. */
@@ -41,10 +48,11 @@ interface Line {
   requests: LinkedList<Request>;
   /** Number of later requests that were granted before the first of this line. */
   overtakenBy: number;
+  late: Late;
   leaveQueue(): void;
 }
 
-/** Later requests that may overtake one that does not fit. */
+/** Later requests that may overtake one that does not fit, even if it would without them. */
 const MAX_OVERTAKEN = 256;
 
 /** Bytes that are taken piece by piece and released together. */
@@ -122,12 +130,14 @@ export function createByteBudget(total: number): ByteBudget {
     else held.delete(owner);
   }
 
-  function admit(bytes: number, owner: string | undefined): Release {
+  function admit(bytes: number, owner: string | undefined, passed?: Late): Release {
     add(bytes, owner);
+    if (passed) passed.bytes += bytes;
     let left = bytes;
     const keep = (fewer: number) => {
       if (fewer >= left) return;
       add(fewer - left, owner);
+      if (passed) passed.bytes += fewer - left;
       left = fewer;
       serve();
     };
@@ -137,7 +147,7 @@ export function createByteBudget(total: number): ByteBudget {
   function joinLine(owner: string): Line {
     let line = lines.get(owner);
     if (!line) {
-      line = { owner, requests: createLinkedList(), overtakenBy: 0, leaveQueue() {} };
+      line = { owner, requests: createLinkedList(), overtakenBy: 0, late: { bytes: 0 }, leaveQueue() {} };
       line.leaveQueue = queue.append(line);
       lines.set(owner, line);
     }
@@ -148,11 +158,22 @@ export function createByteBudget(total: number): ByteBudget {
   function requeue(line: Line): void {
     const { leaveQueue } = line;
     line.overtakenBy = 0;
+    line.late = { bytes: 0 };
     // Before it leaves its place, so that an iteration over the queue reaches the new one.
     if (line.requests.first) line.leaveQueue = queue.append(line);
     else lines.delete(line.owner);
     leaveQueue();
   }
+
+  /** No further request may overtake the line: it would fit if those that did so late released their bytes. */
+  function holdsBack({ requests, overtakenBy, late }: Line): boolean {
+    return (
+      overtakenBy >= MAX_OVERTAKEN && Math.min(requests.first!.bytes, total / 2) <= total - used + late.bytes
+    );
+  }
+
+  const lateOf = (line: Line | undefined) =>
+    line && line.overtakenBy >= MAX_OVERTAKEN ? line.late : undefined;
 
   /** Grants what fits. A request of an owner that already holds bytes does not hold back others. */
   function serve(): void {
@@ -161,9 +182,9 @@ export function createByteBudget(total: number): ByteBudget {
       const request = line.requests.first!;
       if (fits(request.bytes, line.owner)) {
         for (const earlier of skipped) earlier.overtakenBy += 1;
-        request.grant();
+        request.grant(lateOf(skipped[0]));
       } else if (!held.has(line.owner)) {
-        if (line.overtakenBy >= MAX_OVERTAKEN) return;
+        if (holdsBack(line)) return;
         skipped.push(line);
       }
     }
@@ -179,10 +200,10 @@ export function createByteBudget(total: number): ByteBudget {
     if ((owner !== undefined && lines.has(owner)) || !fits(bytes, owner)) return undefined;
     const overtaken = firstOvertaken();
     if (overtaken) {
-      if (overtaken.overtakenBy >= MAX_OVERTAKEN) return undefined;
+      if (holdsBack(overtaken)) return undefined;
       overtaken.overtakenBy += 1;
     }
-    return admit(bytes, owner);
+    return admit(bytes, owner, lateOf(overtaken));
   }
 
   return {
@@ -191,7 +212,7 @@ export function createByteBudget(total: number): ByteBudget {
       return used;
     },
     tryTake,
-    count: admit,
+    count: (bytes, owner) => admit(bytes, owner),
     take(bytes, owner, signal) {
       if (signal?.aborted) return Promise.reject(signal.reason);
       const release = tryTake(bytes, owner);
@@ -200,11 +221,11 @@ export function createByteBudget(total: number): ByteBudget {
         const line = joinLine(owner);
         const remove = line.requests.append({
           bytes,
-          grant() {
+          grant(passed) {
             remove();
             requeue(line);
             signal?.removeEventListener('abort', abort);
-            resolve(admit(bytes, owner));
+            resolve(admit(bytes, owner, passed));
           },
         });
         const abort = () => {
