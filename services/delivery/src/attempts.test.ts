@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import type { RecordJob } from '@wellspring/contract/messages';
 import { systemClock } from '@wellspring/core/clock';
+import { Unavailable } from '@wellspring/core/unavailable';
 import { newWebhookSecret } from '@wellspring/core/webhook-signature';
 import { attemptsOf, webhooks } from '@wellspring/store/collections/webhooks';
 import { seal } from '@wellspring/testing/service-harness';
@@ -190,6 +191,24 @@ describe('attempts', () => {
       failing_since: null,
       active: true,
     });
+  });
+
+  test('a success that could not be stored is stored with the next one', async () => {
+    const failing = { failures: 3, tried_at: 1, failing_since: 1 };
+    const { emitter, hook } = await t.subscribed(() => 200, failing);
+    const rows = t.store.collection(webhooks);
+    const { patch } = rows;
+    rows.patch = async () => {
+      Object.assign(rows, { patch });
+      throw new Unavailable('at the moment');
+    };
+    t.start();
+    await t.emit(emitter, [event(1)]);
+    await t.untilStatus('delivered', 1);
+    expect(await rows.get(hook.id)).toMatchObject(failing);
+    await t.emit(emitter, [event(2)]);
+    await t.untilStatus('delivered', 2);
+    expect(await rows.get(hook.id)).toMatchObject({ failures: 0, failing_since: null });
   });
 
   test('a webhook that goes on to succeed is not disabled for a failure that another process saw', async () => {

@@ -146,9 +146,10 @@ export function createAttempts(deps: AttemptsDeps): Attempts {
     }
     if (verdict === 'gone') return health.gone(webhook);
     const update = failures === 0 ? health.succeeded : health.failed;
-    return update(webhook, { failures, tried_at }).catch((error) =>
-      log.error({ delivery_id: id, webhook_id, error: String(error) }, 'delivery.health_failed'),
-    );
+    return update(webhook, { failures, tried_at }).catch((error) => {
+      receiver.success_stored_at = 0;
+      log.error({ delivery_id: id, webhook_id, error: String(error) }, 'delivery.health_failed');
+    });
   }
 
   async function attempt(delivery: Delivery, permit: Permit, webhook: WebhookRow | undefined): Promise<void> {
