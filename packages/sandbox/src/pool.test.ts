@@ -57,7 +57,7 @@ test('a failed start releases its permit; closing rejects waiting requests', asy
     'ready',
     'ready',
     'ready',
-    'Error: The sandbox is closed.',
+    'Unavailable: The sandbox is closed.',
   ]);
 });
 

@@ -2,6 +2,7 @@ import { backoff } from '@wellspring/core/backoff';
 import type { Clock } from '@wellspring/core/clock';
 import { createFairPermits } from '@wellspring/core/fair-permits';
 import type { Log } from '@wellspring/core/log';
+import { Unavailable } from '@wellspring/core/unavailable';
 import type { Child } from './child.ts';
 import type { ProcessDirectory } from './process-directories.ts';
 
@@ -24,7 +25,8 @@ export interface Pool {
   close(): void;
 }
 
-export const CLOSED = 'The sandbox is closed.';
+/** The process ends: calls are not at fault, and are made elsewhere. */
+export const sandboxClosed = () => new Unavailable('The sandbox is closed.');
 /** Maximum of concurrent starts in advance. */
 const MAX_STARTING = 2;
 /** A process that is not ready by then is killed. */
@@ -151,7 +153,7 @@ export function createPool({
     },
     close() {
       closed = true;
-      closing.abort(new Error(CLOSED));
+      closing.abort(sandboxClosed());
       clearTimeout(refilling);
     },
   };

@@ -1,6 +1,6 @@
 import { totalmem } from 'node:os';
 import type { Child } from './child.ts';
-import { CLOSED } from './pool.ts';
+import { sandboxClosed } from './pool.ts';
 
 /** A sandbox process as far as memory is concerned. */
 export interface MemoryUser {
@@ -147,7 +147,7 @@ export function createProcessMemory<C extends MeasuredChild, P extends MemoryUse
   return {
     admit: (owner) =>
       new Promise((resolve, reject) => {
-        if (closed) return reject(new Error(CLOSED));
+        if (closed) return reject(sandboxClosed());
         waiting.set(owner, [...(waiting.get(owner) ?? []), { resolve, reject }]);
         serve();
       }),
@@ -161,7 +161,7 @@ export function createProcessMemory<C extends MeasuredChild, P extends MemoryUse
     serve,
     close() {
       closed = true;
-      for (const requests of waiting.values()) for (const { reject } of requests) reject(new Error(CLOSED));
+      for (const requests of waiting.values()) for (const { reject } of requests) reject(sandboxClosed());
       waiting.clear();
     },
   };

@@ -11,7 +11,7 @@ import { createFrameParser } from './frame-parser.ts';
 import { createIdleProcesses } from './idle-processes.ts';
 import { createOverloadCheck } from './overload.ts';
 import type { BundleFiles } from './packages/bundle-files.ts';
-import { CLOSED, createPool, type UnusedProcess } from './pool.ts';
+import { createPool, sandboxClosed, type UnusedProcess } from './pool.ts';
 import type { CallOptions, Executor, Host, Result, Task } from './port.ts';
 import type { Files, ProcessDirectories } from './process-directories.ts';
 import { createProcessMemory, defaultMemoryBytes, outOfMemory } from './process-memory.ts';
@@ -203,7 +203,7 @@ export function createSandboxProcesses({
       files = await writing;
       const sharing = { id: ownerId, inTurns: inTurnsOf(turns, ownerId) };
       await directories.fill(directory, files, tier.visiblePackages, sharing);
-      if (closed) throw new Error(CLOSED);
+      if (closed) throw sandboxClosed();
     } catch (error) {
       child.kill('aborted', 'The code could not be placed in the sandbox.');
       throw error;
@@ -224,7 +224,7 @@ export function createSandboxProcesses({
     get: (key) => processes.get(key),
 
     async start(task) {
-      if (closed) throw new Error(CLOSED);
+      if (closed) throw sandboxClosed();
       const old = task.processKey === undefined ? undefined : processes.get(task.processKey);
       if (old) end(old);
       if (task.processKey !== undefined) await restarts.wait(task.processKey);

@@ -1,5 +1,5 @@
 import { errorOf } from './child.ts';
-import { CLOSED } from './pool.ts';
+import { sandboxClosed } from './pool.ts';
 import type { CallOptions, Executor, Host, Result, Task } from './port.ts';
 import { canExecute, isOutdated, type SandboxProcess } from './sandbox-process.ts';
 import { createSandboxProcesses, type SandboxProcessesOptions } from './sandbox-processes.ts';
@@ -86,7 +86,7 @@ export function createSupervisor(options: SandboxProcessesOptions): Executor {
   function settle(key: string, queue: CallQueue, call: Call, result: Result | undefined): void {
     if (closed && isInterrupted(result)) {
       remove(queue, call);
-      call.reject(new Error(CLOSED));
+      call.reject(sandboxClosed());
       return;
     }
     if (result) {
@@ -112,7 +112,7 @@ export function createSupervisor(options: SandboxProcessesOptions): Executor {
       const result = await new Promise<Result | undefined>((resolve) =>
         processes.call(proc, task, host, options, resolve),
       );
-      if (closed && isInterrupted(result)) throw new Error(CLOSED);
+      if (closed && isInterrupted(result)) throw sandboxClosed();
       if (result) return result;
     }
   }
@@ -120,7 +120,7 @@ export function createSupervisor(options: SandboxProcessesOptions): Executor {
   return {
     tier: options.tier.name,
     execute(task, host, limits) {
-      if (closed) return Promise.reject(new Error(CLOSED));
+      if (closed) return Promise.reject(sandboxClosed());
       const { processKey: key } = task;
       if (key === undefined) return executeInNewProcess({ task, host, options: limits });
       return new Promise((resolve, reject) => {
