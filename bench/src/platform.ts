@@ -21,11 +21,13 @@ export const PASS_ON = `export default {
   run(event) { this.$emit(event.body); },
 };`;
 
-/** Deploys an HTTP source that emits the body, with a webhook. @returns its endpoint */
-export async function deployRoad(client: Client, receiver: string): Promise<string> {
+/** Deploys an HTTP source that emits the body, with a webhook for each URL. @returns its endpoint */
+export async function deployRoad(client: Client, ...receivers: string[]): Promise<string> {
   const source = await client.createSource({ component_code: PASS_ON });
-  const webhook = await client.createWebhook({ url: receiver });
-  await client.createSubscription({ emitter_id: source.id, listener_id: webhook.id });
+  for (const url of receivers) {
+    const webhook = await client.createWebhook({ url });
+    await client.createSubscription({ emitter_id: source.id, listener_id: webhook.id });
+  }
   return (source.configured_props.http as { endpoint_url: string }).endpoint_url;
 }
 

@@ -1,8 +1,7 @@
-import type { Client } from '@wellspring/client/client';
 import { startPlatform } from '@wellspring/testing/platform';
 import { tempDir } from '@wellspring/testing/temp-dir';
 import { Ledger, offer } from './load.ts';
-import { deployRoad, PASS_ON } from './platform.ts';
+import { deployRoad } from './platform.ts';
 import { startModule } from './processes.ts';
 
 const SECONDS = Number(process.env.BENCH_SECONDS ?? 25);
@@ -20,16 +19,6 @@ const CASES: [count: number, delay: number | 'never', rate: number][] = [
   [100, 900, 5],
   [160, 'never', 5],
 ];
-
-/** A source with a webhook that answers and with slow ones, whose last attempts succeeded. @returns its endpoint */
-async function deploy(client: Client, url: string, slow: string, count: number): Promise<string> {
-  const source = await client.createSource({ component_code: PASS_ON });
-  for (let n = 0; n <= count; n++) {
-    const webhook = await client.createWebhook({ url: n === 0 ? url : slow });
-    await client.createSubscription({ emitter_id: source.id, listener_id: webhook.id });
-  }
-  return (source.configured_props.http as { endpoint_url: string }).endpoint_url;
-}
 
 /** Latency of a webhook that answers, while others of its source are slow; and of a webhook of another source. */
 export async function measureSlowWebhooks(): Promise<void> {
@@ -50,7 +39,8 @@ export async function measureSlowWebhooks(): Promise<void> {
       const platform = await startPlatform({ dataDir: dir.path, env: { WELLSPRING_API_RATE: '0' } });
       try {
         const { client } = platform;
-        const endpoint = await deploy(client, url, `http://127.0.0.1:${slowReceiver.port}/${delay}`, count);
+        const slow = Array<string>(count).fill(`http://127.0.0.1:${slowReceiver.port}/${delay}`);
+        const endpoint = await deployRoad(client, url, ...slow);
         const other = await deployRoad(client, url);
         const rounds = [];
         for (const [target, perSecond] of [

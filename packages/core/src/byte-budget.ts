@@ -116,8 +116,10 @@ export function createByteBudget(total: number): ByteBudget {
 
   const heldBy = (owner: string | undefined) => (owner === undefined ? 0 : (held.get(owner) ?? 0));
 
+  const roomFor = (bytes: number) => Math.min(bytes, total / 2);
+
   function fits(bytes: number, owner: string | undefined): boolean {
-    const needed = Math.min(bytes, total / 2);
+    const needed = roomFor(bytes);
     const before = heldBy(owner);
     return (before === 0 ? needed : before + 2 * needed) <= total - used;
   }
@@ -165,15 +167,15 @@ export function createByteBudget(total: number): ByteBudget {
     leaveQueue();
   }
 
-  /** No further request may overtake the line: it would fit if those that did so late released their bytes. */
-  function holdsBack({ requests, overtakenBy, late }: Line): boolean {
-    return (
-      overtakenBy >= MAX_OVERTAKEN && Math.min(requests.first!.bytes, total / 2) <= total - used + late.bytes
-    );
-  }
-
+  /** For the bytes of a request that overtakes the line. */
   const lateOf = (line: Line | undefined) =>
     line && line.overtakenBy >= MAX_OVERTAKEN ? line.late : undefined;
+
+  /** No further request may overtake the line: it would fit if those that did so late released their bytes. */
+  function holdsBack(line: Line): boolean {
+    const late = lateOf(line);
+    return late !== undefined && roomFor(line.requests.first!.bytes) <= total - used + late.bytes;
+  }
 
   /** Grants what fits. A request of an owner that already holds bytes does not hold back others. */
   function serve(): void {

@@ -56,7 +56,6 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
   /** The same for the sweep, which begins anew from time to time. */
   let sweptUpTo = 0;
   let nextSweepAt = startedAt + SWEEP_INTERVAL_MS;
-  let stopping: AbortSignal | undefined;
 
   function wake(dueAt = Number.POSITIVE_INFINITY): void {
     scannedUpTo = Math.min(scannedUpTo, dueAt);
@@ -114,14 +113,14 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
     nextSweepAt = Math.min(nextSweepAt, now + SWEEP_INTERVAL_MS);
   }
 
-  async function repeatLater(receiver: Receiver): Promise<void> {
-    await clock.sleep(RETRY_DELAY_MS, stopping);
+  async function repeatLater(receiver: Receiver, signal: AbortSignal): Promise<void> {
+    await clock.sleep(RETRY_DELAY_MS, signal);
     permits.setDueRows(receiver, true);
     wake();
   }
 
   /** Claims as many due rows of a receiver as it has permits. */
-  async function claim(held: Permit[]): Promise<void> {
+  async function claim(held: Permit[], signal: AbortSignal): Promise<void> {
     const { receiver } = held[0]!;
     const left = [...held];
     receiver.claiming = true;
@@ -143,7 +142,7 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
       await start(claimed, left);
     } catch (error) {
       log.error({ webhook_id: receiver.id, error: String(error) }, 'delivery.claim_failed');
-      void repeatLater(receiver);
+      void repeatLater(receiver, signal);
     } finally {
       receiver.claiming = false;
       for (const permit of left) permit.release();
@@ -204,11 +203,11 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
   }
 
   /** Begins claims until nothing more can start. */
-  function claimAll(): void {
+  function claimAll(signal: AbortSignal): void {
     while (claiming.size < MAX_CLAIMS) {
       const held = permits.nextClaim();
       if (!held) return;
-      const claimed = claim(held).finally(() => {
+      const claimed = claim(held, signal).finally(() => {
         claiming.delete(claimed);
         wake();
       });
@@ -219,7 +218,6 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
   return {
     wake,
     async run(signal) {
-      stopping = signal;
       const unsubscribe = pubsub.subscribe(DELIVERIES_DUE, () => wake(clock.now() - MAX_LATENESS_MS));
       while (!signal.aborted) {
         try {
@@ -233,7 +231,7 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
             await scan();
             await sweep();
           }
-          claimAll();
+          claimAll(signal);
           await sleeper.sleep(Math.min(nextScanAt, permits.nextPauseEnd) - clock.now(), signal);
         } catch (error) {
           log.error({ error: String(error) }, 'delivery.claim_failed');

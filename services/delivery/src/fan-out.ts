@@ -4,6 +4,7 @@ import { derivedRunId } from '@wellspring/core/ids';
 import { Unavailable } from '@wellspring/core/unavailable';
 import type { JobInput } from '@wellspring/queue/port';
 import type { Deps } from '@wellspring/runtime/deps';
+import { isWorkflowId } from '@wellspring/store/collections/emitters';
 import { newestRevision } from '@wellspring/store/collections/revisions';
 import {
   type DeliveryRow,
@@ -195,7 +196,7 @@ export function createFanOut(deps: FanOutDeps): FanOut {
 
 /** Webhooks, runs, and for workflows their requests. */
 const hasSeveralListeners = (emitterId: string, found: ReadonlyMap<string, Listeners>): boolean =>
-  emitterId.startsWith('p_') || found.values().some(({ isShared }) => isShared);
+  isWorkflowId(emitterId) || found.values().some(({ isShared }) => isShared);
 
 const hasReply = ({ events }: EmittedMessage) => events.some(({ reply }) => reply !== undefined);
 

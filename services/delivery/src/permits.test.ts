@@ -1,18 +1,24 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import type { FirstAttemptTimeout } from './first-attempt-timeout.ts';
-import { createPermits, type Permit, type Permits, type Receiver } from './permits.ts';
+import { createPermits, type Permit, type PermitLimits, type Permits, type Receiver } from './permits.ts';
 
 const LIMITS = { perWebhook: 8, total: 64, probationPerOwner: 8 };
 let now: number;
 let permits: Permits;
-beforeEach(() => {
-  now = 1_000_000;
+/** Searches for claims that were caused. */
+let searches: number;
+
+function open(limits: PermitLimits): void {
+  [now, searches] = [1_000_000, 0];
   permits = createPermits(
-    LIMITS,
+    limits,
     () => now,
-    () => {},
+    () => {
+      searches += 1;
+    },
   );
-});
+}
+beforeEach(() => open(LIMITS));
 
 const forever: FirstAttemptTimeout = () => () => {};
 /** A receiver whose last attempt succeeded. */
@@ -172,14 +178,7 @@ describe('permits', () => {
   });
 
   test('a released permit causes a search for claims only if a receiver with rows may use it', async () => {
-    let searches = 0;
-    permits = createPermits(
-      { ...LIMITS, total: 10 },
-      () => now,
-      () => {
-        searches += 1;
-      },
-    );
+    open({ ...LIMITS, total: 10 });
     const failing = permits.receiver('wh_failing', 'u_1', { failures: 9, tried_at: now });
     const first = await taken(sound('wh_1'), 8);
     const others = await taken(sound('wh_2'), 2);
@@ -196,14 +195,7 @@ describe('permits', () => {
   });
 
   test('an attempt that becomes slow causes a search for claims if others of its owner wait', async () => {
-    let searches = 0;
-    permits = createPermits(
-      { ...LIMITS, probationPerOwner: 1 },
-      () => now,
-      () => {
-        searches += 1;
-      },
-    );
+    open({ ...LIMITS, probationPerOwner: 1 });
     const [permit] = await taken(permits.receiver('wh_hanging', 'u_1'), 1);
     permits.setDueRows(permits.receiver('wh_due', 'u_1'), true);
     expect(permits.nextClaim()).toBeUndefined();
@@ -230,14 +222,6 @@ describe('permits', () => {
   });
 
   test('a receiver with rows that another process has found to answer causes a search for claims', () => {
-    let searches = 0;
-    permits = createPermits(
-      LIMITS,
-      () => now,
-      () => {
-        searches += 1;
-      },
-    );
     const failing = permits.receiver('wh_1', 'u_1', { failures: 9, tried_at: now });
     permits.setDueRows(failing, true);
     expect(permits.nextClaim()).toBeUndefined();

@@ -1,5 +1,6 @@
 import { backoff } from '@wellspring/core/backoff';
 import { createLinkedList, type LinkedList } from '@wellspring/core/linked-list';
+import { isWorkflowId } from '@wellspring/store/collections/emitters';
 import type { WebhookRow } from '@wellspring/store/collections/webhooks';
 import type { FirstAttemptTimeout } from './first-attempt-timeout.ts';
 import { createSlowAttempts } from './slow-attempts.ts';
@@ -100,7 +101,7 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
   /** The last search for a claim met receivers that wait for a limit of all: any released permit may be for them. */
   let areClaimsBlocked = false;
 
-  const isWorkflow = ({ id }: Receiver) => id.startsWith('p_');
+  const isWorkflow = ({ id }: Receiver) => isWorkflowId(id);
   const probationKey = (receiver: Receiver) =>
     isWorkflow(receiver) ? `requests ${receiver.owner_id}` : receiver.owner_id;
   const limitOf = (receiver: Receiver) =>

@@ -1,28 +1,22 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { beforeEach, expect, test } from '@jest/globals';
-import type { Clock } from '@wellspring/core/clock';
+import { createFakeClock, type FakeClock } from '@wellspring/testing/fake-clock';
 import { createWindows, type Windows } from './windows.ts';
 
 const LIMITS = { size: 2, displaced: 3, waitingMs: 250, inProgressMs: 100 };
-let now: number;
-let sleeps: { until: number; wake: () => void }[];
+let clock: FakeClock;
 let windows: Windows;
 let displaced: string[];
 let entered: string[];
 
 beforeEach(() => {
-  [now, sleeps, displaced, entered] = [1_000_000, [], [], []];
-  const clock: Clock = {
-    now: () => now,
-    sleep: (ms) => new Promise((wake) => sleeps.push({ until: now + ms, wake })),
-  };
+  [clock, displaced, entered] = [createFakeClock(), [], []];
   windows = createWindows(LIMITS, clock);
 });
 
 async function pass(ms: number): Promise<void> {
-  now += ms;
-  for (const { wake } of sleeps.filter(({ until }) => until <= now)) wake();
-  sleeps = sleeps.filter(({ until }) => until > now);
-  await new Promise((resolve) => setImmediate(resolve));
+  await clock.advance(ms);
+  await nextTurn();
 }
 
 /** Resolves with the function to be called when the item leaves. */
@@ -110,7 +104,7 @@ test('at most so many items are displaced until they leave, of all keys', async 
 test('a clock that is set back does not prolong the time of a place', async () => {
   await enter('a');
   await enter('b');
-  now -= 3_600_000;
+  await clock.advance(-3_600_000);
   await enter('c', { displaces: true });
   expect(displaced).toEqual(['a']);
 });

@@ -150,17 +150,14 @@ export function createPartitions(options: PartitionsOptions): Partitions {
     async consume(handler, consumeOptions) {
       if (consumeOptions.signal.aborted) return;
       if (sharing) throw new Error(`The queue ${queue} already has a consumer.`);
-      const [stop, left] = [new AbortController(), new AbortController()];
-      sharing = leases.join(queue, handlers, stop.signal).finally(() => {
+      const left = new AbortController();
+      // Partitions without running jobs are released at once, not after those of others.
+      sharing = leases.join(queue, handlers, consumeOptions.signal).finally(() => {
         sharing = undefined;
         left.abort();
       });
       void keepFindingOverflow(AbortSignal.any([closing, left.signal]));
-      // Partitions without running jobs need not wait for those of others.
-      const { signal } = consumeOptions;
-      signal.addEventListener('abort', () => stop.abort(), { once: true });
       await dispatcher.consume(handler, consumeOptions);
-      stop.abort();
       await sharing;
     },
   };
