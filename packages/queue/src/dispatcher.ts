@@ -40,6 +40,8 @@ export interface Dispatcher<J extends WaitingJob> {
   waiting(key: string): number;
   /** performance.now() at which the key began to wait for its admission; undefined: not waiting. */
   admissionSince(key: string): number | undefined;
+  /** Starts no further batch of the key. @returns a function that ends this */
+  hold(key: string): () => void;
   /** Takes waiting jobs out of memory; those that are out are not affected. */
   withdraw(isChosen: (job: J) => boolean): J[];
   /**
@@ -121,8 +123,7 @@ export function createDispatcher<J extends WaitingJob>(options: DispatcherOption
       if (!isHolding) return;
       isHolding = false;
       admission?.release();
-      keyQueues.release(keyQueue);
-      schedule();
+      release(keyQueue);
     };
     one.out += 1;
     let delay: number | undefined;
@@ -150,10 +151,14 @@ export function createDispatcher<J extends WaitingJob>(options: DispatcherOption
     }
   }
 
-  async function resume(keyQueue: KeyQueue<J>, delay: number): Promise<void> {
-    if (delay > 0) await clock.sleep(delay, closing);
+  function release(keyQueue: KeyQueue<J>): void {
     keyQueues.release(keyQueue);
     schedule();
+  }
+
+  async function resume(keyQueue: KeyQueue<J>, delay: number): Promise<void> {
+    if (delay > 0) await clock.sleep(delay, closing);
+    release(keyQueue);
   }
 
   /** @returns ms to wait before jobs that were given back may start; undefined: none were given back */
@@ -228,6 +233,10 @@ export function createDispatcher<J extends WaitingJob>(options: DispatcherOption
     },
     waiting: (key) => keyQueues.get(key)?.waiting.length ?? 0,
     admissionSince: (key) => keyQueues.get(key)?.admissionSince,
+    hold(key) {
+      const keyQueue = keyQueues.hold(key);
+      return () => release(keyQueue);
+    },
     withdraw: keyQueues.withdraw,
     async consume(handler, options) {
       if (options.signal.aborted) return;

@@ -9,7 +9,7 @@ import type { WaitingJob } from './job-source.ts';
 export interface KeyQueue<J extends WaitingJob> {
   readonly key: string;
   waiting: J[];
-  /** Batches that are out and have not let the next one start, and running backoffs: no batch starts before it is 0. */
+  /** Holds, batches that are out and have not let the next one start, and running backoffs: no batch starts before it is 0. */
   held: number;
   /** Batches that are out. */
   out: number;
@@ -31,6 +31,8 @@ export interface KeyQueues<J extends WaitingJob> {
   take(queue: KeyQueue<J>, batch: number, maxBytes: number): J[];
   /** Returns jobs that were out to the front, in this order, and holds the queue. */
   giveBack(queue: KeyQueue<J>, jobs: readonly J[]): void;
+  /** No batch of the key starts until its queue is released. */
+  hold(key: string): KeyQueue<J>;
   /** Undoes one hold; without another one, the next batch may start. */
   release(queue: KeyQueue<J>): void;
   /** A batch is no longer out. */
@@ -47,6 +49,15 @@ export function createKeyQueues<J extends WaitingJob>(): KeyQueues<J> {
   const queues = new Map<string, KeyQueue<J>>();
   /** Keys with a batch to hand out, in their order. */
   const turn = createLinkedList<KeyQueue<J>>();
+
+  function queueOf(key: string): KeyQueue<J> {
+    let queue = queues.get(key);
+    if (!queue) {
+      queue = { key, waiting: [], held: 0, out: 0, single: 0, admissionSince: undefined, leave: undefined };
+      queues.set(key, queue);
+    }
+    return queue;
+  }
 
   function leave(queue: KeyQueue<J>): void {
     queue.leave?.();
@@ -76,19 +87,7 @@ export function createKeyQueues<J extends WaitingJob>(): KeyQueues<J> {
 
   return {
     add(job) {
-      let queue = queues.get(job.key);
-      if (!queue) {
-        queue = {
-          key: job.key,
-          waiting: [],
-          held: 0,
-          out: 0,
-          single: 0,
-          admissionSince: undefined,
-          leave: undefined,
-        };
-        queues.set(job.key, queue);
-      }
+      const queue = queueOf(job.key);
       queue.waiting.push(job);
       reschedule(queue);
     },
@@ -113,6 +112,12 @@ export function createKeyQueues<J extends WaitingJob>(): KeyQueues<J> {
       const [first] = jobs;
       const isSplit = first && (first.attempts >= SINGLE_AFTER_ATTEMPTS || jobs.some(({ alone }) => alone));
       if (queue.single > 0 || isSplit) queue.single += jobs.length;
+    },
+    hold(key) {
+      const queue = queueOf(key);
+      queue.held += 1;
+      leave(queue);
+      return queue;
     },
     release(queue) {
       queue.held -= 1;

@@ -36,8 +36,11 @@ export interface Partition {
   readonly epoch: number;
   /** Resolves when messages arrive for the first time. */
   readonly opened: Promise<void>;
-  /** Jobs that are out may have further effects: the lease is neither lost nor uncertain, nor is it being released. */
-  readonly isHeld: boolean;
+  /**
+   * Jobs of the key that are out may have further effects: the lease is neither lost nor uncertain, nor are jobs of the
+   * key ended because it is being released.
+   */
+  isHeld(key: string): boolean;
   readonly received: Pick<ReceivedJobs, 'messages' | 'bytes' | 'usualBytes'>;
   /** The jobs go to a handler; none when the lease is lost first. */
   start(jobs: readonly ReceivedJob[]): Promise<Job[]>;
@@ -48,7 +51,7 @@ export interface Partition {
   refill(key: string): void;
   /** Finds overflow rows that a former owner wrote late. */
   findOverflow(): Promise<void>;
-  /** Resolves when no job is out and all acknowledgements are sent. @param urgent do not wait for long-running jobs */
+  /** Resolves when no job is out and all acknowledgements are sent. @param urgent aborted: nothing more is started */
   release(urgent: AbortSignal): Promise<void>;
   /** The lease is lost: drops everything, without waiting for jobs that are out. */
   lose(): void;

@@ -7,6 +7,7 @@ import {
 } from '@wellspring/amqp/channel';
 import { createLru } from '@wellspring/core/lru';
 import { attempts } from './collections.ts';
+import { createDraining } from './draining.ts';
 import { createHandOut } from './hand-out.ts';
 import { fromMessage, type JobMessage } from './message.ts';
 import { createOverflow, type OverflowJob } from './overflow.ts';
@@ -25,9 +26,6 @@ import { createStoreAccess } from './store-access.ts';
 
 /** Remembered ids of finished jobs, whose acknowledgements may have been lost. */
 const MAX_FINISHED_IDS = 16 * PREFETCH;
-/** A release waits while a job has been running for longer than this. */
-const LONG_RUNNING_MS = 1_000;
-const RELEASE_CHECK_INTERVAL_MS = 100;
 const SPILL_INTERVAL_MS = 250;
 
 /**
@@ -36,8 +34,8 @@ const SPILL_INTERVAL_MS = 250;
  * - *opening*: reads the keys that overflow;
  * - *consuming*: the broker sends a window of messages. Whenever the channel is lost, or reopened with another window,
  *   jobs that wait are dropped, since the broker sends them again; jobs that are out, and rows, stay;
- * - *releasing*: nothing is started any more, nor is the rest of a batch; ends when no job is out and everything is
- *   written, then closes the channel;
+ * - *draining*: keys with long-running jobs start nothing any more, nor the rest of a batch; others do (see draining.ts);
+ * - *releasing*: nothing is started any more; ends when no job is out and everything is written, then closes the channel;
  * - *ended*: released; or the lease was lost: everything is dropped at once, and nothing is written any more.
  *
  * A job in memory is a message to be acknowledged, or a row of the overflow, which has a `seq`. When a key is slow, all
@@ -48,7 +46,8 @@ export function openPartition(options: PartitionOptions): Partition {
   const attemptRows = store.collection(attempts);
   let isServing = true;
   const received = createReceivedJobs(dispatcher);
-  const { jobs, add, remove, drop, isOut } = received;
+  const { jobs, remove, drop } = received;
+  const draining = createDraining(dispatcher, received, clock);
   const opened = Promise.withResolvers<void>();
   /** 'failed': it was out and is no longer in memory. */
   const outcomes = createLru<'done' | 'failed'>(MAX_FINISHED_IDS);
@@ -59,9 +58,13 @@ export function openPartition(options: PartitionOptions): Partition {
   const closing = new AbortController();
   let channel: Channel | undefined;
   let consumer: RecoveringChannel | undefined;
-  let idle: (() => void) | undefined;
   let prefetch = PREFETCH;
   let isSpilling = false;
+
+  function add(job: ReceivedJob): void {
+    draining.onJob(job.key);
+    received.add(job);
+  }
 
   const access = createStoreAccess({ clock, log, name, mayStart, closing: closing.signal });
   const { persist, write } = access;
@@ -139,7 +142,7 @@ export function openPartition(options: PartitionOptions): Partition {
     if (stored.length > 0) overflow.remove(stored);
     const failed = ended.filter((job) => job.attempts > 0 || !job.hasAttempts).map(({ id }) => id);
     if (failed.length > 0) write('remove attempts', () => attemptRows.removeWhere({ id: { in: failed } }));
-    idle?.();
+    draining.onEnded();
   }
 
   const opening = persist('open partition', async () => {
@@ -204,9 +207,7 @@ export function openPartition(options: PartitionOptions): Partition {
   return {
     epoch,
     opened: opened.promise,
-    get isHeld() {
-      return isServing && mayStart() && !closing.signal.aborted;
-    },
+    isHeld: (key) => isServing && !draining.isHeld(key) && mayStart() && !closing.signal.aborted,
     received,
     start(handedOut) {
       for (const { id } of handedOut) firstDeliveries.delete(id);
@@ -225,7 +226,7 @@ export function openPartition(options: PartitionOptions): Partition {
         remove(job);
         outcomes.set(job.id, 'failed');
       }
-      idle?.();
+      draining.onEnded();
       return kept;
     },
     refill: overflow.refill,
@@ -234,18 +235,13 @@ export function openPartition(options: PartitionOptions): Partition {
       if (isServing) await overflow.find();
     },
     async release(urgent) {
-      // Until long-running jobs end, the partition keeps serving its other keys.
-      while (!urgent.aborted && isOut(performance.now() - LONG_RUNNING_MS))
-        await clock.sleep(RELEASE_CHECK_INTERVAL_MS, urgent);
+      if (!urgent.aborted) await draining.drain(urgent);
       isServing = false;
       // Before the drop: a page that is being loaded must not be offered after it.
       const appended = overflow.close();
       drop();
-      while (isOut()) {
-        await new Promise<void>((resolve) => {
-          idle = resolve;
-        });
-      }
+      draining.end();
+      await draining.ended();
       await appended;
       await access.written();
       closing.abort();
@@ -257,8 +253,9 @@ export function openPartition(options: PartitionOptions): Partition {
       closing.abort();
       void overflow.close();
       drop();
+      draining.end();
       received.clear();
-      idle?.();
+      draining.onEnded();
       void opening.then(() => consumer?.close());
     },
   };

@@ -190,7 +190,7 @@ export async function openSubject(url: string, jobsInMemory: number) {
       handlers.lost(0);
       handlers.take(0, 2);
     },
-    release: () => handlers.release(0, AbortSignal.abort()),
+    release: (urgent = AbortSignal.abort()) => handlers.release(0, urgent),
     /** Ends the consumer. */
     stop: () => stop.abort(),
     /** Resolves when all partitions are to be released. */

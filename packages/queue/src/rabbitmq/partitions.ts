@@ -81,7 +81,7 @@ export function createPartitions(options: PartitionsOptions): Partitions {
     },
     leaseOf(jobs) {
       const home = homeOf(jobs);
-      return () => home?.isHeld === true;
+      return () => home?.isHeld(jobs[0]!.key) === true;
     },
     taken: (key) => owned.get(partitionOf(key))?.refill(key),
     done: (jobs) => homeOf(jobs)?.done(jobs),

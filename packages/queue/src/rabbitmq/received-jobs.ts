@@ -20,8 +20,8 @@ export interface ReceivedJobs {
   drop(isChosen?: (job: ReceivedJob) => boolean): ReceivedJob[];
   /** The message has become a row of the overflow: its payload is in memory only while it is out. */
   stored(job: ReceivedJob, seq: number): void;
-  /** Whether jobs are out that were handed out before this time, performance.now(). */
-  isOut(before?: number): boolean;
+  /** Keys of jobs that were handed out before this time, performance.now(), and are out. */
+  keysOut(before?: number): Set<string>;
   clear(): void;
 }
 
@@ -75,8 +75,10 @@ export function createReceivedJobs(
       if (job.outSince === undefined) job.payload = undefined;
       acknowledge(job);
     },
-    isOut: (before = Number.POSITIVE_INFINITY) =>
-      jobs.values().some(({ outSince }) => outSince !== undefined && outSince < before),
+    keysOut(before = Number.POSITIVE_INFINITY) {
+      const out = jobs.values().filter(({ outSince }) => outSince !== undefined && outSince < before);
+      return new Set(out.map(({ key }) => key));
+    },
     clear: () => jobs.clear(),
   };
 }
