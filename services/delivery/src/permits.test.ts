@@ -177,6 +177,21 @@ describe('permits', () => {
     expect(turns).toEqual([Array(8).fill('wh_1'), Array(8).fill('wh_2'), ['wh_3'], undefined]);
   });
 
+  test('first attempts that wait do not take the permits that claims wait for', async () => {
+    const held: Permit[] = [];
+    for (let n = 0; n < 8; n++) held.push(...(await taken(sound(`wh_${n}`), 16)));
+    expect(permits.taken).toBe(LIMITS.total);
+    const due = sound('wh_due', 'u_2');
+    permits.setDueRows(due, true);
+    expect(permits.nextClaim()).toBeUndefined();
+    for (const permit of held.splice(0, 2)) permit.release();
+    expect(permits.nextClaim()).toHaveLength(2);
+    permits.setDueRows(due, false);
+    expect(permits.nextClaim()).toBeUndefined();
+    held[0]!.release();
+    expect(permits.taken).toBe(LIMITS.total);
+  });
+
   test('a released permit causes a search for claims only if a receiver with rows may use it', async () => {
     open({ ...LIMITS, total: 10 });
     const failing = permits.receiver('wh_failing', 'u_1', { failures: 9, tried_at: now });

@@ -53,6 +53,9 @@ export interface Permit {
  * not answer, or else to one that does. At the limit of an owner, only one to a webhook that does not answer is ended.
  * Requests of workflows have a limit of the same size for each owner; they are ended as attempts to webhooks that do.
  * Receivers that hang therefore never take the permits of receivers that answer, be they slow, nor those of other owners.
+ *
+ * When claims find no permit, a part of all permits is kept for them: first attempts that wait would take each one that
+ * becomes free.
  */
 export interface Permits {
   /** The receiver of a webhook, or of a workflow if there is no health. */
@@ -78,6 +81,8 @@ const PAUSE = { baseMs: 250, maxMs: 60_000 };
 const MAX_RECEIVERS = 20_000;
 /** A pause that seems to last longer was begun before the clock was set back. */
 const MAX_PAUSE_MS = PAUSE.maxMs + 10_000;
+/** Part of all permits that is kept for claims that wait. */
+const CLAIMS_PART = 1 / 16;
 /** Blocked receivers that are checked when a permit is released. */
 const MAX_BLOCKED_CHECKS = 64;
 
@@ -100,6 +105,8 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
   let closed = false;
   /** The last search for a claim met receivers that wait for a limit of all: any released permit may be for them. */
   let areClaimsBlocked = false;
+  /** Kept for claims. */
+  let reserved = 0;
 
   const isWorkflow = ({ id }: Receiver) => isWorkflowId(id);
   const probationKey = (receiver: Receiver) =>
@@ -111,14 +118,14 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
     return receiver.failures !== 0 && left > 0 && left <= MAX_PAUSE_MS;
   }
 
-  /** The limit that the next attempt of a receiver would exceed. */
-  function exhaustedLimit(receiver: Receiver): 'receiver' | 'probation' | 'total' | undefined {
+  /** The limit that the next attempt of a receiver would exceed. @param total of permits; default: for first attempts */
+  function exhaustedLimit(receiver: Receiver, total = limits.total - reserved) {
     if (receiver.held >= limitOf(receiver) || isPaused(receiver)) return 'receiver';
     if (receiver.failures !== 0) {
       if (onProbation >= limits.total / 2) return 'probation';
       if ((probationOf.get(probationKey(receiver)) ?? 0) >= limits.probationPerOwner) return 'probation';
     }
-    return taken >= limits.total ? 'total' : undefined;
+    return taken >= total ? 'total' : undefined;
   }
 
   /** For owners that wait: one of each, or if half of all permits are used, one of the owner that has the most. */
@@ -255,18 +262,21 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
     nextClaim() {
       const waiting = new Set<string>();
       areClaimsBlocked = false;
+      let isFull = false;
       for (const receiver of withDueRows) {
         if (receiver.claiming) continue;
-        const found = exhaustedLimit(receiver);
+        const found = exhaustedLimit(receiver, limits.total);
+        if (found === 'total') isFull = true;
         if (found === 'probation') waiting.add(receiver.owner_id);
         if (found === 'probation' || found === 'total') areClaimsBlocked = true;
         if (found !== undefined) continue;
         withDueRows.delete(receiver);
         withDueRows.add(receiver);
         const permits = [];
-        while (exhaustedLimit(receiver) === undefined) permits.push(grant(receiver));
+        while (exhaustedLimit(receiver, limits.total) === undefined) permits.push(grant(receiver));
         return permits;
       }
+      reserved = isFull ? limits.total * CLAIMS_PART : 0;
       if (waiting.size > 0) endSlowAttempts(waiting);
       return undefined;
     },
