@@ -221,6 +221,22 @@ describe('$.send.email', () => {
     expect(new Set(server.mails.map(({ text: body }) => body)).size).toBe(5);
   });
 
+  test('beyond the rate are tried again the later, the more of them wait', async () => {
+    await using server = await mailServer();
+    await account();
+    t.start({ smtpUrl: server.url });
+    const mails = Array.from({ length: 200 }, (_, n) => send('email', { text: `${n}` }));
+    const begun = t.clock.now();
+    await emit(...mails);
+    const rows = await until(
+      () => t.store.collection(deliveries).list({ where: { due_at: { gt: t.clock.now() } } }),
+      (found) => found.length > 150,
+    );
+    const last = Math.max(...rows.map(({ due_at }) => due_at!));
+    // Of the last ones, each has less than 1 in 5 to be within twenty seconds.
+    expect(last - begun).toBeGreaterThan(20_000);
+  });
+
   test('that is refused or not configured is a record on $errors', async () => {
     await using server = await mailServer('No such user');
     await account();

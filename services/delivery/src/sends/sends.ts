@@ -5,7 +5,7 @@ import { derivedId, derivedRunId } from '@wellspring/core/ids';
 import { parsedBytes } from '@wellspring/core/parsed-size';
 import { Unavailable } from '@wellspring/core/unavailable';
 import type { Deps } from '@wellspring/runtime/deps';
-import { type DeliveryRow, NOT_ATTEMPTED } from '@wellspring/store/collections/webhooks';
+import { type DeliveryRow, deliveries, NOT_ATTEMPTED } from '@wellspring/store/collections/webhooks';
 import { LEASE_MS } from '../lease.ts';
 import { SendError, type SendLimits, type SendOne } from './arguments.ts';
 
@@ -47,20 +47,26 @@ export type Sender = (row: DeliveryRow, now: number, write: Write, limits: SendL
 
 /** Requests a second of one owner; twice as many at once. */
 const RATES: Partial<Record<Send['kind'], number>> = { email: 1, s3: 20 };
-/** Spreads requests beyond the rate. */
-const SPREAD_MS = 10_000;
+/** Requests beyond the rate are spread over this time, or over half of the time that those that wait will take. */
+const MIN_SPREAD_MS = 10_000;
+const MAX_COUNTED = 10_000;
 
 const DONE = { due_at: null, payload: '' };
 
 export function createSender(
-  { queue, buckets, log }: Pick<Deps, 'queue' | 'buckets' | 'log'>,
+  { store, queue, buckets, clock, log }: Pick<Deps, 'store' | 'queue' | 'buckets' | 'clock' | 'log'>,
   kinds: Record<Send['kind'], SendOne>,
 ): Sender {
-  /** Ms until the owner may make another request of this kind. */
-  async function delayOf({ kind }: Send, ownerId: string): Promise<number> {
+  const rows = store.collection(deliveries);
+
+  /** Ms until the request is to be tried again; 0: it is within the rate of its owner. */
+  async function delayOf({ kind }: Send, { owner_id, webhook_id }: DeliveryRow): Promise<number> {
     const rate = RATES[kind];
-    const seconds = rate === undefined ? 0 : await buckets.take(`send/${kind}/${ownerId}`, rate);
-    return seconds === 0 ? 0 : Math.ceil(seconds * 1_000) + randomInt(SPREAD_MS);
+    const seconds = rate === undefined ? 0 : await buckets.take(`send/${kind}/${owner_id}`, rate);
+    if (rate === undefined || seconds === 0) return 0;
+    const waiting = await rows.count({ webhook_id, due_at: { gt: clock.now() } }, MAX_COUNTED);
+    const spread = Math.max(MIN_SPREAD_MS, (waiting / rate / 2) * 1_000);
+    return Math.ceil(seconds * 1_000) + randomInt(Math.ceil(spread));
   }
 
   /** Makes the request; returns why it failed. */
@@ -87,7 +93,7 @@ export function createSender(
   return async (row, now, write, limits) => {
     let job = JSON.parse(row.payload) as Send | RecordJob;
     if (!('type' in job)) {
-      const delay = await delayOf(job, row.owner_id);
+      const delay = await delayOf(job, row);
       limits.assertHeld();
       if (delay > 0) {
         await write({ due_at: now + delay });
