@@ -230,9 +230,8 @@ async function send(
     res.end(text);
     return;
   }
-  await textInPieces(text, (part) => {
-    if (!res.destroyed) res.write(part);
-  });
+  // Also after the client has left: the gateway keeps the answer to a call with an Idempotency-Key.
+  await textInPieces(text, (part) => void res.write(part));
   res.end();
 }
 

@@ -12,6 +12,8 @@ let platform: Platform;
 /** Behaviour of the service under test; its calls are counted. */
 let act: () => Promise<void> = async () => {};
 let acted = 0;
+/** Part of the answer. */
+let description: string | null = null;
 
 beforeAll(async () => {
   platform = await startGateway({
@@ -27,7 +29,7 @@ beforeAll(async () => {
               id: newId('wh'),
               user_id,
               name: null,
-              description: null,
+              description,
               url: input.url,
               active: true,
               created_at: 1,
@@ -44,6 +46,7 @@ afterAll(() => platform.stop());
 afterEach(() => {
   act = async () => {};
   acted = 0;
+  description = null;
 });
 
 let keys = 0;
@@ -142,12 +145,17 @@ describe('a client that disconnects during its call', () => {
     return user.key;
   };
 
-  test('does not end it: a repetition waits for its answer and gets it', async () => {
+  test.each([
+    ['its answer', 1],
+    ['its answer of 200 KB', 200_000],
+  ])('does not end it: a repetition waits for %s and gets it', async (_what, length) => {
+    description = '.'.repeat(length);
     const key = newKey();
     const repeated = post(key, undefined, undefined, await leave(key));
     finish(undefined);
     const answer = await repeated;
     expect([answer.status, answer.headers['idempotent-replayed'], acted]).toEqual([200, 'true', 1]);
+    expect(answer.json.data.description).toHaveLength(length);
   });
 
   test('frees its key when the call fails', async () => {

@@ -54,7 +54,7 @@ const MAX_KEPT = 64 * 1024;
 const UNVERSIONED = /^\/(sources|workflows)\/[^/]+\/sse\/?$/;
 
 /** Of the channels `$errors` and `$logs` in a path. */
-const ENCODED_DOLLAR = /(?<=^[^?]*\/)%24(?=(?:errors|logs)\/)/;
+const ENCODED_DOLLAR = /\/%24(?=(?:errors|logs)\/)/;
 
 /** Removes internal headers that a client has sent, and replaces its request id by a new one. @returns that id */
 function resetHeaders(req: IncomingMessage, res: ServerResponse): string {
@@ -100,8 +100,9 @@ function createApi<P extends Principal>(
   async function handle(req: IncomingMessage, res: ServerResponse): Promise<void> {
     const setEndpoint = measure(res);
     if (root === '/v1' && UNVERSIONED.test(pathOf(req))) req.url = `/v1${req.url}`;
-    req.url = req.url?.replace(ENCODED_DOLLAR, () => '$');
-    const path = pathOf(req);
+    const encoded = pathOf(req);
+    const path = encoded.replace(ENCODED_DOLLAR, () => '/$');
+    req.url = path + (req.url ?? encoded).slice(encoded.length);
     if (path !== root && !path.startsWith(`${root}/`)) throw notFound('page');
     const found = find(req.method ?? 'GET', path.slice(root.length));
     if (found.kind === 'endpoint') {
