@@ -69,6 +69,12 @@ await withServers(['redis'], ({ redis: url }) => {
       expect(performance.now()).toBeGreaterThanOrEqual(due - 5);
     });
 
+    test('are empty at most when the clock of the server was set back', async () => {
+      const [{ redis, buckets }] = await processes();
+      await redis.commands.set('bucket/a', Date.now() + 600_000, 'PX', 600_000);
+      expect(await buckets.take('a', 1)).toBeLessThanOrEqual(1);
+    });
+
     test('are separate per key, and expire when full', async () => {
       const [{ redis, buckets }] = await processes();
       for (const key of ['a', 'b']) {

@@ -8,13 +8,15 @@ const LOCAL_FALLBACK_MS = 1_000;
 
 /**
  * The key stores the time at which its bucket will be full, in ms of the server's clock; a token postpones it by the
- * time in which one is added. Returns ms until there is a token, as text, since Redis truncates numbers.
+ * time in which one is added. A time beyond that of an empty bucket was stored before the clock was set back. Returns ms
+ * until there is a token, as text, since Redis truncates numbers.
  */
 const TAKE = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000
 local rate = tonumber(ARGV[1])
-local full = math.max(now, tonumber(redis.call('GET', KEYS[1]) or now)) + 1000 / rate
+local stored = tonumber(redis.call('GET', KEYS[1]) or now)
+local full = math.max(now, math.min(now + 2000, stored)) + 1000 / rate
 local wait = full - now - 2000
 if wait > 0.001 then return tostring(wait) end
 redis.call('SET', KEYS[1], string.format('%.3f', full), 'PX', math.ceil(full - now))

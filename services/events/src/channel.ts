@@ -41,11 +41,23 @@ export async function lastOutside(channel: Channel): Promise<string> {
 /** The `event_name` of a request: absent means the default and all named channels. */
 export function channelOf(store: Store, emitterId: string, eventName: string | undefined): Channel {
   if (eventName === '$logs') return logChannel(store, emitterId);
-  if (eventName === '$errors' || eventName === '$in') {
-    return eventChannel(store, { partition: `${emitterId}/${eventName}` });
-  }
-  return eventChannel(store, whereOf(emitterId, 'events', eventName));
+  return eventChannel(store, eventsWhere(emitterId, eventName));
 }
+
+/** Number of events after `after` up to `end`, of a channel other than `$logs`. @param eventName as of channelOf */
+export const countBetween = (
+  store: Store,
+  emitterId: string,
+  eventName: string | undefined,
+  { after, end }: { after: string; end: string },
+): Promise<number> =>
+  store.collection(events).count({ ...eventsWhere(emitterId, eventName), sort_key: { gt: after, lte: end } });
+
+/** Rows of a channel other than `$logs`. @param eventName as of channelOf */
+export const eventsWhere = (emitterId: string, eventName: string | undefined) =>
+  eventName === '$errors' || eventName === '$in'
+    ? { partition: `${emitterId}/${eventName}` as const }
+    : whereOf(emitterId, 'events', eventName);
 
 /**
  * The stream of a workflow: its events and what it sends by `$.send.sse`, which share one sequence of ids.

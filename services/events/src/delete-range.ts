@@ -1,9 +1,9 @@
 import { eventSortKey, parseSortKey } from '@wellspring/core/event-id';
 import { delayed } from '@wellspring/store/collections/delayed';
-import { channelWhere, events, type LogRow, logs, marksOf } from '@wellspring/store/collections/events';
+import { events, type LogRow, logs, marksOf } from '@wellspring/store/collections/events';
 import type { Store } from '@wellspring/store/port';
 import { removeAll } from '@wellspring/store/remove-all';
-import { channelOf } from './channel.ts';
+import { channelOf, eventsWhere } from './channel.ts';
 
 /** Rows of logs that are read at a time. */
 const BATCH_SIZE = 500;
@@ -27,14 +27,8 @@ export async function deleteRange(
   const range = { start: start ?? '', end: end !== undefined && end < newest ? end : newest };
   if (range.start > range.end) return;
   if (eventName === '$logs') return deleteLogs(store, emitterId, range);
-  const where =
-    eventName === undefined
-      ? { partition: `${emitterId}/events` }
-      : eventName === '$errors' || eventName === '$in'
-        ? { partition: `${emitterId}/${eventName}` }
-        : channelWhere(emitterId, 'events', eventName);
   const sort_key = { gte: range.start, lte: range.end };
-  await removeAll(store.collection(events), { ...where, sort_key });
+  await removeAll(store.collection(events), { ...eventsWhere(emitterId, eventName), sort_key });
   if (eventName !== '$in') return;
   const [gte, lte] = [range.start, range.end].map((key) => `${emitterId}/$in/${key}`) as [string, string];
   await removeAll(store.collection(delayed), { id: { gte, lte } });

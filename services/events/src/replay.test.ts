@@ -59,6 +59,20 @@ test('counts the events of a range that exist now, and leaves them to the delive
   expect(await replay({ event_id: idOf(5), event_name: '$errors' })).toBe(1);
 });
 
+test('events that are emitted while the range is counted do not change its count', async () => {
+  const rows = t.store.collection(events);
+  const { count } = rows;
+  let n = 6;
+  rows.count = async (...args) => {
+    const counted = await count(...args);
+    await rows.insertMany([eventRow(SOURCE, keyOf(n++))]);
+    return counted;
+  };
+  service = createEventsService({ ...t, buckets: createTokenBuckets(t.clock) });
+  expect(await replay({ event_id: idOf(2) })).toBe(1);
+  expect(await replay({ start_id: idOf(1), end_id: idOf(3) })).toBe(3);
+});
+
 test('a range without events replays nothing; an unknown event is not found', async () => {
   expect(await replay({ start_id: idOf(8) })).toBe(0);
   expect(await replay({ start_id: idOf(3), end_id: idOf(1) })).toBe(0);

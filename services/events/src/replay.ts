@@ -14,7 +14,7 @@ import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { webhooks } from '@wellspring/store/collections/webhooks';
 import type { Store } from '@wellspring/store/port';
 import { assertReadableSource } from './access.ts';
-import { channelOf } from './channel.ts';
+import { channelOf, countBetween } from './channel.ts';
 import { keyOfId } from './delete-events.ts';
 
 /** Replays of a source a second, and twice as many at once: each may have thousands of events. */
@@ -59,8 +59,7 @@ export function replayRoutes({
       const count =
         end === undefined || end < start!
           ? 0
-          : (await channel.countNewer(after, Number.MAX_SAFE_INTEGER)) -
-            (await channel.countNewer(end, Number.MAX_SAFE_INTEGER));
+          : await countBetween(store, source.id, event_name, { after, end });
       if (count === 0) {
         if (event_id !== undefined) throw notFound('event', event_id);
         return { count };
