@@ -123,9 +123,10 @@ test('the wall clock does not decide how long a service is waited for', async ()
   const begun = Promise.withResolvers<void>();
   const clock = {
     now: () => ++hours * 3_600_000,
-    sleep: (ms: number) => {
-      begun.resolve();
-      return systemClock.sleep(ms);
+    sleep(ms: number, signal?: AbortSignal) {
+      // The pause before the second attempt.
+      if (ms < 1_000) begun.resolve();
+      return systemClock.sleep(ms, signal);
     },
   };
   const { port, close } = await startHttpServer(() => {});
@@ -150,6 +151,24 @@ test('a request that a service may have received is repeated only if it is a GET
   for (let i = 0; i < 4; i++) statuses.push((await fetch(url, { method: 'POST', body: '{}' })).status);
   expect(statuses.sort()).toEqual([200, 200, 503, 503]);
   expect(heard).toBe(2);
+});
+
+test('a service that accepts a GET and does not answer is skipped after a time', async () => {
+  const clock = createFakeClock();
+  const options = { clock, now: clock.now };
+  let asked = 0;
+  const silent = await serve(() => {
+    asked += 1;
+  });
+  const url = await proxyTo([silent, await serve(echo)], options);
+  const answers = [1, 2].map(() => fetch(`${url}/v1/x`));
+  await eventually(() => asked === 1);
+  await clock.advance(30_000);
+  expect((await Promise.all(answers)).map(({ status }) => status)).toEqual([201, 201]);
+  const alone = fetch(await proxyTo([silent], options));
+  await eventually(() => asked === 2);
+  await clock.advance(30_000);
+  expect((await alone).status).toBe(503);
 });
 
 test('a stream is forwarded piece by piece, and ends when the process drains', async () => {

@@ -16,6 +16,8 @@ const CONNECT_TIMEOUT_MS = 2_000;
 /** Wait for a service that is being replaced; afterwards the response is 503. */
 const MAX_WAIT_MS = 5_000;
 const RETRY_DELAY_MS = 100;
+/** Wait for the head of the answer to a GET: a service that is frozen accepts connections. */
+const MAX_HEAD_MS = 30_000;
 /** Longer than any call takes: a service that was frozen must not hold it for ever. */
 const MAX_ANSWER_MS = 690_000;
 
@@ -46,8 +48,8 @@ const NOT_SENT = new Set([
 export interface ServiceProxy {
   /**
    * Forwards requests to the service at these origins, in turns. Unreachable ones are skipped; if none is reachable for
-   * 5 s, the response is 503. A request that may have been received is repeated only if it is a GET; one that is not a
-   * GET goes on when its client disconnects.
+   * 5 s, the response is 503. A request that may have been received is repeated only if it is a GET, also when no answer
+   * has begun after 30 s; one that is not a GET goes on when its client disconnects.
    */
   to(origins: readonly string[]): RequestListener;
   close(): void;
@@ -90,6 +92,13 @@ export function createProxy({
         const settled = () => clearTimeout(late);
         socket.once('connect', settled).once('close', settled);
       });
+      const begun = new AbortController();
+      if (body === undefined) {
+        void clock.sleep(MAX_HEAD_MS, begun.signal).then(() => {
+          if (!begun.signal.aborted) asked.destroy(coded('ANSWER_TIMEOUT'));
+        });
+      }
+      for (const event of ['response', 'close']) asked.once(event, () => begun.abort());
       asked.once('response', resolve).on('error', reject);
       asked.end(body);
     });
@@ -119,7 +128,8 @@ export function createProxy({
       } catch (error) {
         if (clientGone.signal.aborted) return;
         const { code = '', message } = error as NodeJS.ErrnoException;
-        if ((!isRead && !NOT_SENT.has(code)) || now() >= giveUpAt) {
+        const isLast = now() >= giveUpAt && attempt + 1 >= origins.length;
+        if ((!isRead && !NOT_SENT.has(code)) || isLast) {
           throw new Unavailable(`${origin} does not answer: ${code || message}`, { cause: error });
         }
       }
