@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { MAX_HOPS } from '@wellspring/contract/messages';
 
 /**
  * The headers of a call as the code receives them: with `x-forwarded-*`, also of a call without a proxy. Those of a proxy
@@ -20,4 +21,10 @@ export function createCallHeaders(
     }
     return headers;
   };
+}
+
+/** Deliveries carry their number of hops, which bounds loops through endpoints. */
+export function hopOf({ headers }: Pick<IncomingMessage, 'headers'>): number {
+  const given = Number(headers['x-wellspring-hop-count'] ?? '');
+  return Number.isInteger(given) && given > 0 ? Math.min(given, MAX_HOPS) : 0;
 }

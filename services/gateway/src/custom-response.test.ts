@@ -1,7 +1,9 @@
 import { randomBytes } from 'node:crypto';
+import { request } from 'node:http';
 import { describe, expect, test } from '@jest/globals';
 import type { HttpReply, HttpRequestRecord } from '@wellspring/contract/messages';
-import { platform, replyWith } from './ingest.fixture.ts';
+import { eventually } from '@wellspring/testing/eventually';
+import { jobs, platform, replyWith } from './ingest.fixture.ts';
 
 describe('a custom response', () => {
   const answered = async (given: HttpReply) => {
@@ -108,6 +110,19 @@ describe('a custom response', () => {
     const headers = { host: `${id}.hooks.example.com` };
     const apart = await platform.call('GET', '/', { headers });
     expect([apart.status, apart.headers['content-security-policy']]).toEqual([200, "img-src 'none'"]);
+  });
+
+  test('is waited for within the memory for intake, until its caller has left', async () => {
+    const { intake } = platform.deps.memory;
+    const { id } = await platform.endpoint({ custom_response: true });
+    const { port } = new URL(platform.url);
+    const caller = request({ host: '127.0.0.1', port, path: `/e/${id}`, agent: false });
+    caller.on('error', () => {}).end();
+    // The job is durable, and the runner never answers.
+    await eventually(() => jobs.length === 1);
+    await eventually(() => intake.used === 8 * 1024);
+    caller.destroy();
+    await eventually(() => intake.used === 0);
   });
 
   test('goes to the caller', async () => {

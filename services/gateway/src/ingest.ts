@@ -3,7 +3,7 @@ import { challengeOf } from '@wellspring/component/hook-event';
 import { httpEvent } from '@wellspring/component/http-event';
 import { endpointUrl, ownHostOf } from '@wellspring/contract/endpoint-url';
 import { LIMITS } from '@wellspring/contract/limits';
-import { type HttpReply, type HttpRequestRecord, MAX_HOPS, type RunJob } from '@wellspring/contract/messages';
+import type { HttpReply, HttpRequestRecord, RunJob } from '@wellspring/contract/messages';
 import { allowedHeaders, type ResponseHeaders } from '@wellspring/contract/response-headers';
 import { createHold, type Hold } from '@wellspring/core/byte-budget';
 import { newId, newRunId } from '@wellspring/core/ids';
@@ -11,11 +11,12 @@ import { formatOrderingKey } from '@wellspring/core/ordering-key';
 import { Problem } from '@wellspring/core/problem';
 import { asUnavailable, Unavailable } from '@wellspring/core/unavailable';
 import { decodeUtf8 } from '@wellspring/core/utf8';
+import { onceClosed } from '@wellspring/http/once-closed';
 import { BodyTooLarge, ClientLeft, forgetBody, NoRoomForBody, readBody } from '@wellspring/http/read-body';
 import type { Deps } from '@wellspring/runtime/deps';
 import { createQuotas } from '@wellspring/runtime/quotas';
 import type { EndpointRow } from '@wellspring/store/collections/sources';
-import { createCallHeaders } from './call-headers.ts';
+import { createCallHeaders, hopOf } from './call-headers.ts';
 import { createClientIp } from './client-ip.ts';
 import { createFindEndpoint } from './find-endpoint.ts';
 import { holdReply } from './hold-reply.ts';
@@ -31,6 +32,8 @@ export type IngestDeps = Pick<
 const METHODS = 'GET,HEAD,PUT,PATCH,POST,DELETE';
 /** Of a call besides its body: headers, URL, the record itself. */
 const CALL_BYTES = 2 * 1024;
+/** Of a call that waits for a custom response: its connection, request and response. */
+const WAITING_BYTES = 8 * 1024;
 const KEY = /^e[a-z0-9_-]{25,63}$/;
 const PATH = /^\/e\/([^/?]*)/;
 
@@ -124,7 +127,7 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
 
   interface Call extends NonNullable<ReturnType<typeof locate>> {
     endpoint: EndpointRow;
-    /** Its bytes, until its job is durable. */
+    /** Its bytes, until its job is durable; then those of its wait for a custom response. */
     held: Hold;
   }
 
@@ -138,7 +141,8 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
     replyTo: string | undefined,
   ): Promise<{ challenge: string } | undefined> {
     const { endpoint, held } = accepted;
-    if (!held.take(CALL_BYTES)) {
+    const waitingBytes = replyTo === undefined ? 0 : WAITING_BYTES;
+    if (!held.take(CALL_BYTES + waitingBytes)) {
       req.resume();
       throw new NoRoomForBody();
     }
@@ -170,6 +174,7 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
     });
     forgetBody(req);
     held.release();
+    held.count(waitingBytes);
     seconds.observe((performance.now() - complete) / 1000);
     return undefined;
   }
@@ -177,11 +182,13 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
   async function accept(req: IncomingMessage, res: ServerResponse, accepted: Call): Promise<void> {
     const { endpoint } = accepted;
     const replyAddress = endpoint.custom_response ? call.openReplyAddress() : undefined;
+    if (replyAddress) onceClosed(res, replyAddress.close);
     try {
       const verified = await enqueue(req, accepted, replyAddress?.address);
       if (verified) return answer(res, 200, { 'content-type': 'application/json' }, JSON.stringify(verified));
       if (!replyAddress) return answer(res, 200);
       const received = (await replyAddress.receive(LIMITS.replyMs)) as HttpReply | undefined;
+      accepted.held.release();
       const reply: HttpReply = received ?? { kind: 'none' };
       // Without $.respond, also of a workflow that takes longer.
       if (endpoint.reply_by !== null && reply.kind === 'none') return answer(res, 200);
@@ -287,10 +294,4 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
     });
     return true;
   };
-}
-
-/** Deliveries carry their number of hops, which bounds loops through endpoints. */
-function hopOf(req: IncomingMessage): number {
-  const given = Number(req.headers['x-wellspring-hop-count'] ?? '');
-  return Number.isInteger(given) && given > 0 ? Math.min(given, MAX_HOPS) : 0;
 }
