@@ -14,7 +14,7 @@ import { payloadOfEvent } from '@wellspring/store/collections/find-event';
 import { type DeliveryRow, deliveries, TEST_PAYLOAD } from '@wellspring/store/collections/webhooks';
 import { insertNew } from '@wellspring/store/insert-new';
 import { findDeliveries } from './find-deliveries.ts';
-import { requireActive, requireOwnDelivery, requireOwnWebhook } from './own.ts';
+import { requireActive, requireOwnWebhook, withOwnDelivery } from './own.ts';
 import { presentDelivery } from './present.ts';
 import { createReachesEvent } from './reached-events.ts';
 import { parseTime } from './time.ts';
@@ -75,23 +75,24 @@ export function deliveryRoutes({ store, pubsub, clock }: DeliveriesDeps): Route[
       return { ...page, data };
     }),
 
-    route(getDelivery, async ({ principal, params }) =>
-      presentDelivery(await requireOwnDelivery(store, principal, params.id), true),
+    route(getDelivery, ({ principal, params }) =>
+      withOwnDelivery(store, principal, params.id, (delivery) => presentDelivery(delivery, true)),
     ),
 
-    route(resendDelivery, async ({ principal, params }) => {
-      const delivery = await requireOwnDelivery(store, principal, params.id);
-      requireActive(await requireOwnWebhook(store, principal, delivery.webhook_id));
-      if (!(await createReachesEvent(store, principal)(delivery)))
-        throw notFound('event', delivery.event_id ?? undefined);
-      const due = { status: 'pending' as const, due_at: clock.now(), failed_at_ms: null };
-      const payload = await payloadOf(delivery);
-      await rows.patch(delivery.id, { ...due, payload });
-      pubsub.publish(DELIVERIES_DUE);
-      const row = await rows.get(delivery.id);
-      if (!row) throw notFound('delivery', delivery.id);
-      return presentDelivery(row);
-    }),
+    route(resendDelivery, ({ principal, params }) =>
+      withOwnDelivery(store, principal, params.id, async (delivery) => {
+        requireActive(await requireOwnWebhook(store, principal, delivery.webhook_id));
+        if (!(await createReachesEvent(store, principal)(delivery)))
+          throw notFound('event', delivery.event_id ?? undefined);
+        const due = { status: 'pending' as const, due_at: clock.now(), failed_at_ms: null };
+        const payload = await payloadOf(delivery);
+        await rows.patch(delivery.id, { ...due, payload });
+        pubsub.publish(DELIVERIES_DUE);
+        const row = await rows.get(delivery.id);
+        if (!row) throw notFound('delivery', delivery.id);
+        return presentDelivery(row);
+      }),
+    ),
 
     route(recoverWebhook, async ({ principal, params, input }) => {
       const webhook = await requireOwnWebhook(store, principal, params.id);

@@ -2,7 +2,9 @@ import { beforeEach, expect, test } from '@jest/globals';
 import { newId } from '@wellspring/core/ids';
 import type { Service } from '@wellspring/runtime/service';
 import { type Attempt, type DeliveryRow, deliveries, webhooks } from '@wellspring/store/collections/webhooks';
+import { eventually } from '@wellspring/testing/eventually';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
+import { numbers } from '@wellspring/testing/numbers';
 import { deliveryRow, webhookRow } from '@wellspring/testing/rows';
 import { BOB, callApi, useHarness } from '@wellspring/testing/service-harness';
 import { findDeliveries } from './find-deliveries.ts';
@@ -28,6 +30,41 @@ const list = async (query: string) => {
   const { status, json } = await callApi(service, 'GET', `/webhooks/${HOOK}/deliveries?${query}`);
   return status === 200 ? json.data.map(({ id }: { id: string }) => id) : [status, json.param];
 };
+
+test('a few deliveries are read with their payloads at a time', async () => {
+  const id = await made('2030-01-01T00:00:00Z');
+  const rows = t.store.collection(deliveries);
+  const { get } = rows;
+  const held = Promise.withResolvers<void>();
+  let [reading, most] = [0, 0];
+  rows.get = async (wanted) => {
+    reading += 1;
+    most = Math.max(most, reading);
+    await held.promise;
+    reading -= 1;
+    return get(wanted);
+  };
+  service = createWebhooksService(t);
+  const answers = Promise.all(numbers(20).map(() => callApi(service, 'GET', `/deliveries/${id}`)));
+  // Half of the permits are for other owners.
+  await eventually(() => reading >= 2);
+  held.resolve();
+  expect(new Set((await answers).map(({ status }) => status))).toEqual(new Set([200]));
+  expect(most).toBe(2);
+});
+
+test('the number of deliveries of a webhook is counted up to a limit', async () => {
+  await made('2030-01-01T00:00:00Z');
+  const rows = t.store.collection(deliveries);
+  const { count } = rows;
+  const limits: unknown[] = [];
+  rows.count = (where, atMost) => {
+    limits.push(atMost);
+    return count(where, atMost);
+  };
+  expect(await list('limit=1')).toHaveLength(1);
+  expect(limits).toEqual([10_000]);
+});
 
 test('the deliveries of a webhook are found by state, event, emitter and time', async () => {
   const first = await made('2030-01-01T00:00:00Z', { status: 'failed', event_id: '5-0' });

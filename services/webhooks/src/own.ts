@@ -1,4 +1,5 @@
 import type { Principal } from '@wellspring/contract/principal';
+import { createFairPermits, withPermit } from '@wellspring/core/fair-permits';
 import { conflict, notFound } from '@wellspring/core/problem';
 import { canAccess } from '@wellspring/http/principal';
 import {
@@ -16,15 +17,24 @@ export async function requireOwnWebhook(store: Store, principal: Principal, id: 
   return row;
 }
 
-/** The delivery, if the principal may use it. @throws Problem 404 */
-export async function requireOwnDelivery(
+/** Deliveries with their payloads, of up to 6 MB each, that a process has in memory. */
+const whole = createFairPermits({ total: 4 });
+
+/** Uses the delivery with its payload, a few at a time, if the principal may. @throws Problem 404 */
+export async function withOwnDelivery<T>(
   store: Store,
   principal: Principal,
   id: string,
-): Promise<DeliveryRow> {
-  const row = await store.collection(deliveries).get(id);
-  if (!row || row.send || !canAccess(principal, row.owner_id)) throw notFound('delivery', id);
-  return row;
+  use: (delivery: DeliveryRow) => T | Promise<T>,
+): Promise<T> {
+  const rows = store.collection(deliveries);
+  const [found] = await rows.list({ where: { id }, limit: 1, texts: false });
+  if (!found || found.send || !canAccess(principal, found.owner_id)) throw notFound('delivery', id);
+  return withPermit(whole, found.owner_id, async () => {
+    const delivery = await rows.get(id);
+    if (!delivery) throw notFound('delivery', id);
+    return use(delivery);
+  });
 }
 
 /** @throws Problem 409 for an inactive webhook */

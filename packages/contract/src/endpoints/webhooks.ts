@@ -155,7 +155,7 @@ export const listWebhookDeliveries = defineEndpoint({
   path: '/webhooks/{id}/deliveries',
   summary: 'List the deliveries of a webhook, newest first',
   description:
-    'One delivery for each event of each subscribed emitter, with its state and number of attempts. Filters look at the newest 1,000 deliveries in the range of since and until.',
+    'One delivery for each event of each subscribed emitter, with its state and number of attempts. Filters look at the newest 1,000 deliveries in the range of since and until; total_count is at most 10,000.',
   input: Type.Object({
     ...paging,
     status: Type.Optional(
