@@ -1,5 +1,6 @@
 import { connect, type Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
+import { Unavailable } from '@wellspring/core/unavailable';
 import { eventually } from '@wellspring/testing/eventually';
 import { blobUrl } from './blobs.ts';
 import { type Platform, startGateway } from './platform.fixture.ts';
@@ -63,4 +64,13 @@ test('the owner of an address cannot be replaced or removed', async () => {
   for (const forged of [path.replace('u_alice', 'u_bob'), path.replace('&owner=u_alice', '')]) {
     expect([forged === path, (await platform.call('GET', forged)).status]).toEqual([false, 404]);
   }
+});
+
+test('a file is refused with 503 and Retry-After while the store of files is away', async () => {
+  const { blob } = platform.deps;
+  const { get } = blob;
+  blob.get = () => Promise.reject(new Unavailable('away'));
+  const refused = await platform.call('GET', pathFor('u_alice'));
+  blob.get = get;
+  expect([refused.status, refused.headers['retry-after']]).toEqual([503, '1']);
 });

@@ -2,8 +2,10 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createHold, type Hold } from '@wellspring/core/byte-budget';
 import { createFairPermits, withPermit } from '@wellspring/core/fair-permits';
+import { newId } from '@wellspring/core/ids';
 import { unavailable } from '@wellspring/core/problem';
 import { onceClosed } from '@wellspring/http/once-closed';
+import { sendProblem } from '@wellspring/http/problem-response';
 import type { Deps } from '@wellspring/runtime/deps';
 
 const PATH = /^\/blobs\/([a-z0-9_-]{16,80})\?until=(\d{13})&owner=(\w{1,40})&signature=([\w-]{43})$/;
@@ -23,7 +25,13 @@ export function blobUrl(
 }
 
 /** Serves `/blobs/{id}`. Returns false for other requests. */
-export function createBlobs({ blob, clock, seal, memory }: Pick<Deps, 'blob' | 'clock' | 'seal' | 'memory'>) {
+export function createBlobs({
+  blob,
+  clock,
+  seal,
+  memory,
+  log,
+}: Pick<Deps, 'blob' | 'clock' | 'seal' | 'memory' | 'log'>) {
   const reads = createFairPermits({ total: READS });
 
   /** Blob and owner of a valid address. */
@@ -46,7 +54,7 @@ export function createBlobs({ blob, clock, seal, memory }: Pick<Deps, 'blob' | '
     }
     const hold = createHold(memory.replies, found.owner);
     serve(req, res, found, hold)
-      .catch(() => (res.headersSent ? res.destroy() : res.writeHead(500).end()))
+      .catch((error: unknown) => sendProblem(res, error, { requestId: newId('req'), log }))
       // The client may have left before, or may take the bytes slowly.
       .finally(() => onceClosed(res, hold.release));
     return true;
