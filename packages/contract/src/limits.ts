@@ -33,6 +33,10 @@ export const LIMITS = {
   retrievable: 100,
   /** Open event streams of a user, in one process. */
   streams: 500,
+  /** Of an owner; lists show all of them. */
+  subscriptions: 10_000,
+  autoSubscriptions: 500,
+  apiKeys: 1_000,
   /** Time for which an HTTP call waits for respond(). */
   replyMs: 30_000,
   /** Body of a reply; and its headers, of which many clients refuse more. */

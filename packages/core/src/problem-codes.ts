@@ -15,6 +15,7 @@ export const PROBLEM_CODES = {
   idempotency_key_reused: 'The `Idempotency-Key` was used with another request.',
   orgname_taken: 'Another organization has this name.',
   username_taken: 'Another user has this name.',
+  limit_reached: 'The owner has as many of these as it can have.',
   component_in_use: 'Sources or workflows use the component; `sources` and `workflows` list them.',
   source_inactive: 'The source is inactive; enable it first.',
   run_ended: 'The run has ended, and cannot be cancelled.',

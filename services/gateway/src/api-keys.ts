@@ -1,8 +1,10 @@
+import { LIMITS } from '@wellspring/contract/limits';
 import { hashApiKey, newApiKey } from '@wellspring/core/api-key';
 import { newId } from '@wellspring/core/ids';
 import { notFound } from '@wellspring/core/problem';
 import { changedTopic } from '@wellspring/pubsub/port';
 import { checkOwner } from '@wellspring/runtime/check-owner';
+import { checkRoom } from '@wellspring/runtime/check-room';
 import type { Deps } from '@wellspring/runtime/deps';
 import { type ApiKeyRow, apiKeys } from '@wellspring/store/collections/users';
 import { insertNew } from '@wellspring/store/insert-new';
@@ -21,10 +23,12 @@ export async function listApiKeys({ store }: Pick<KeyDeps, 'store'>, user_id: st
   return (await store.collection(apiKeys).list({ where: { user_id } })).map(presentApiKey);
 }
 
-/** Creates a key; only this response contains its text. @throws Problem 404: the user is deleted meanwhile */
+/** Creates a key; only this response contains its text. @throws Problem 404: the user is deleted meanwhile; 409 */
 export async function issueApiKey({ store, clock }: KeyDeps, userId: string, name: string | null = null) {
+  const rows = store.collection(apiKeys);
+  await checkRoom(rows, { user_id: userId }, LIMITS.apiKeys, 'API keys');
   const api_key = newApiKey();
-  const row = await insertNew(store.collection(apiKeys), () => ({
+  const row = await insertNew(rows, () => ({
     id: newId('key'),
     user_id: userId,
     hash: hashApiKey(api_key),
@@ -32,7 +36,7 @@ export async function issueApiKey({ store, clock }: KeyDeps, userId: string, nam
     created_at: Math.floor(clock.now() / 1000),
     last_used_at: null,
   }));
-  await checkOwner(store, userId, () => store.collection(apiKeys).remove(row.id));
+  await checkOwner(store, userId, () => rows.remove(row.id));
   return { ...presentApiKey(row), api_key };
 }
 

@@ -1,10 +1,13 @@
 import { beforeEach, expect, test } from '@jest/globals';
+import { LIMITS } from '@wellspring/contract/limits';
 import type { Principal } from '@wellspring/contract/principal';
+import { newId } from '@wellspring/core/ids';
 import type { Service } from '@wellspring/runtime/service';
 import { autoSubscribe } from '@wellspring/store/collections/auto-subscribe';
-import { subscriptions } from '@wellspring/store/collections/subscriptions';
+import { autoSubscriptions, subscriptions } from '@wellspring/store/collections/subscriptions';
 import { webhooks } from '@wellspring/store/collections/webhooks';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
+import { numbers } from '@wellspring/testing/numbers';
 import { OWNER, webhookRow } from '@wellspring/testing/rows';
 import { ALICE, BOB, callApi, ORG, useHarness } from '@wellspring/testing/service-harness';
 import { createSubscriptionsService } from './service.ts';
@@ -38,6 +41,16 @@ test('creating is idempotent per channel and listener, also concurrently', async
   expect(id).toMatch(/^as_/);
   expect((await api('POST', { event_name: '$logs', listener_id })).json.data.id).not.toBe(id);
   expect(await ids()).toHaveLength(2);
+});
+
+test('creating is refused beyond the limit of its owner', async () => {
+  const rows = numbers(LIMITS.autoSubscriptions).map((n) => ({
+    ...{ id: newId('as'), owner_id: OWNER, user_id: OWNER, created_at: 0 },
+    ...{ event_name: '$errors' as const, listener_id: `wh_${n}` },
+  }));
+  await t.store.collection(autoSubscriptions).insertMany(rows);
+  const { status, json } = await api('POST', { event_name: '$errors', listener_id });
+  expect([status, json.code]).toEqual([409, 'limit_reached']);
 });
 
 test.each(['', 'orders', '$in', '*'])('the channel %p is refused', async (event_name) => {

@@ -4,10 +4,12 @@ import {
   deleteAutoSubscriptionById,
   listAutoSubscriptions,
 } from '@wellspring/contract/endpoints/auto-subscriptions';
+import { LIMITS } from '@wellspring/contract/limits';
 import { newId } from '@wellspring/core/ids';
 import { notFound } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
 import { canAccess, ownerFor } from '@wellspring/http/principal';
+import { checkRoom } from '@wellspring/runtime/check-room';
 import type { Deps } from '@wellspring/runtime/deps';
 import { type AutoSubscriptionRow, autoSubscriptions } from '@wellspring/store/collections/subscriptions';
 import { findOrInsert } from '@wellspring/store/insert-new';
@@ -30,6 +32,7 @@ export function autoSubscriptionRoutes({ store, clock }: Pick<Deps, 'store' | 'c
       const { event_name, listener_id } = input;
       const unique = { owner_id, listener_id, event_name };
       const created_at = Math.floor(clock.now() / 1000);
+      await checkRoom(rows, { owner_id }, LIMITS.autoSubscriptions, 'auto-subscriptions');
       const check = () => checkListener(store, principal, listener_id);
       const insert = () =>
         findOrInsert(rows, unique, () => ({ id: newId('as'), user_id, ...unique, created_at }));

@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
+import { LIMITS } from '@wellspring/contract/limits';
 import type { Principal } from '@wellspring/contract/principal';
 import type { Service } from '@wellspring/runtime/service';
 import { sources } from '@wellspring/store/collections/sources';
@@ -6,7 +7,8 @@ import { subscriptions } from '@wellspring/store/collections/subscriptions';
 import { webhooks } from '@wellspring/store/collections/webhooks';
 import type { Store } from '@wellspring/store/port';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
-import { OWNER, sourceRow, webhookRow } from '@wellspring/testing/rows';
+import { numbers } from '@wellspring/testing/numbers';
+import { OWNER, sourceRow, subscriptionRow, webhookRow } from '@wellspring/testing/rows';
 import { ALICE, BOB, callApi, ORG, useHarness } from '@wellspring/testing/service-harness';
 import { createSubscriptionsService } from './service.ts';
 
@@ -47,6 +49,18 @@ describe('creating', () => {
     expect(await t.store.collection(subscriptions).count()).toBe(1);
     const named = await api('POST', { ...triple, event_name: 'orders' });
     expect(named.json.data.id).not.toBe(first.id);
+  });
+
+  test('is refused beyond the limit of its owner', async () => {
+    const [emitter_id, listener_id] = [await source(), await webhook()];
+    const rows = numbers(LIMITS.subscriptions).map((n) =>
+      subscriptionRow({ emitter_id, listener_id, event_name: `channel ${n}` }),
+    );
+    await t.store.collection(subscriptions).insertMany(rows);
+    const { status, json } = await api('POST', { emitter_id, listener_id });
+    expect([status, json.code]).toEqual([409, 'limit_reached']);
+    const others = { emitter_id: await source('u_0000000002'), listener_id: await webhook('u_0000000002') };
+    expect((await api('POST', others, BOB)).status).toBe(200);
   });
 
   test('leaves no row if an end is deleted meanwhile', async () => {

@@ -6,10 +6,12 @@ import {
   listMySubscriptions,
   listOrgSubscriptions,
 } from '@wellspring/contract/endpoints/subscriptions';
+import { LIMITS } from '@wellspring/contract/limits';
 import { newId } from '@wellspring/core/ids';
 import { notFound } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
 import { canAccess, checkMember, ownerFor } from '@wellspring/http/principal';
+import { checkRoom } from '@wellspring/runtime/check-room';
 import type { Deps } from '@wellspring/runtime/deps';
 import { type SubscriptionRow, subscriptions } from '@wellspring/store/collections/subscriptions';
 import { findOrInsert } from '@wellspring/store/insert-new';
@@ -54,6 +56,7 @@ export function subscriptionRoutes({ store, clock }: Pick<Deps, 'store' | 'clock
         listener_id: input.listener_id,
         event_name: checkEventName(input.event_name),
       };
+      await checkRoom(rows, { owner_id }, LIMITS.subscriptions, 'subscriptions');
       const check = async () => {
         await checkEmitter(store, principal, key.emitter_id);
         await checkListener(store, principal, key.listener_id);

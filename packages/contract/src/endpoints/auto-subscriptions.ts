@@ -18,7 +18,7 @@ export const createAutoSubscription = defineEndpoint({
   query: ['event_name', 'listener_id'],
   output: AutoSubscription,
   envelope: 'single',
-  problems: [403, 404],
+  problems: [403, 404, 409],
 });
 
 export const listAutoSubscriptions = defineEndpoint({

@@ -24,7 +24,7 @@ export const createSubscription = defineEndpoint({
   query,
   output: Subscription,
   envelope: 'single',
-  problems: [403, 404],
+  problems: [403, 404, 409],
 });
 
 export const deleteSubscription = defineEndpoint({

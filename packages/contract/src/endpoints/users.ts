@@ -41,6 +41,7 @@ export const createMyApiKey = defineEndpoint({
   input: Type.Object({ name: keyName, ...common }),
   output: ApiKeyWithText,
   envelope: 'single',
+  problems: [409],
 });
 
 export const deleteMyApiKey = defineEndpoint({

@@ -77,6 +77,7 @@ export const listEvents = testsOf('services/events/src/list-events.test.ts');
 export const record = testsOf('services/events/src/record.test.ts');
 export const eventsReplay = testsOf('services/events/src/replay.test.ts');
 export const runs = testsOf('services/events/src/runs.test.ts');
+export const apiKeys = testsOf('services/gateway/src/api-keys.test.ts');
 export const streams = testsOf('services/events/src/stream.test.ts');
 
 export const apiMemory = testsOf('services/gateway/src/api-memory.test.ts');
