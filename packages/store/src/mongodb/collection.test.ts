@@ -36,14 +36,15 @@ await withServers(['mongodb'], ({ mongodb }) => {
       fields: ['owner', 'title'],
     });
     await expect(unique.patch('none', { owner: 'o' })).rejects.toBeInstanceOf(ConflictError);
-    expect(await indexNames(subject)).toEqual(['_id_', 'i_owner', 'i_rank', 'u_owner_title']);
+    const all = ['_id_', 'i_owner', 'i_owner_title', 'i_rank', 'u_owner_title'];
+    expect(await indexNames(subject)).toEqual(all);
 
     const { store: third } = await subject.another();
     expect(await third.collection(PLAIN).count({ owner: 'o' })).toBe(1200);
     // Rows of a version without the unique index do not conflict with each other.
     expect(await third.collection(PLAIN).insertMany([note('old1'), note('old2')])).toHaveLength(2);
-    expect(await indexNames(subject)).toEqual(['_id_', 'i_owner', 'i_rank', 'u_owner_title']);
-    expect(await third.dropStaleIndexes(PLAIN)).toEqual(['u_owner_title']);
+    expect(await indexNames(subject)).toEqual(all);
+    expect(await third.dropStaleIndexes(PLAIN)).toEqual(['u_owner_title', 'i_owner_title']);
     expect(await indexNames(subject)).toEqual(['_id_', 'i_owner', 'i_rank']);
   });
 

@@ -1,6 +1,6 @@
 import type { Db, Collection as Stored } from '@wellspring/mongodb/client';
 import { translateErrors } from '@wellspring/mongodb/errors';
-import type { CollectionDefinition, Index, Row } from '../port.ts';
+import type { CollectionDefinition, Row } from '../port.ts';
 import { type Codec, type StoredRow, uniqueField } from './row.ts';
 import { storedName } from './where.ts';
 
@@ -13,19 +13,36 @@ interface Meta {
   value: unknown;
 }
 
-/** The name describes the whole index, so a changed index has another name. */
-function indexOf<T extends Row>({ fields, unique }: Index<T>) {
-  if (unique) {
-    const field = uniqueField(fields);
-    // Sparse: rows written by a version that does not declare the index have no such field.
-    return { name: field.slice(1), key: { [field]: 1 as const }, unique: true, sparse: true };
-  }
+type Fields = readonly string[];
+
+/** Keeps values unique; queries do not name its hidden field. */
+function uniqueIndex(fields: Fields) {
+  const field = uniqueField(fields);
+  // Sparse: rows written by a version that does not declare the index have no such field.
+  return { name: field.slice(1), key: { [field]: 1 as const }, unique: true, sparse: true };
+}
+
+function plainIndex(fields: Fields) {
   // Ties are broken by id.
-  const list = fields.includes('id' as never) ? fields : [...fields, 'id'];
+  const list = fields.includes('id') ? fields : [...fields, 'id'];
   return {
     name: `i_${fields.join('_')}`,
     key: Object.fromEntries(list.map((field) => [storedName(field), 1 as const])),
   };
+}
+
+/**
+ * The indexes in MongoDB. Queries by the fields of a unique index use a plain one: its own, unless those of another index
+ * begin with the same fields. The name describes the whole index, so a changed index has another name.
+ */
+function indexesOf<T extends Row>({ indexes }: CollectionDefinition<T>) {
+  const unique = indexes.filter((index) => index.unique).map(({ fields }): Fields => fields);
+  const plain = indexes.filter((index) => !index.unique).map(({ fields }): Fields => fields);
+  const covers = (longer: Fields, fields: Fields) => fields.every((field, index) => longer[index] === field);
+  const own = unique.filter(
+    (fields) => ![...plain, ...unique].some((other) => other !== fields && covers(other, fields)),
+  );
+  return [...unique.map(uniqueIndex), ...[...plain, ...own].map(plainIndex)];
 }
 
 /** The fields of the unique index named in the server's message; default: the id. */
@@ -33,7 +50,7 @@ export function conflictingFields<T extends Row>(
   { indexes }: CollectionDefinition<T>,
   message: string,
 ): readonly string[] {
-  const named = indexes.filter((index) => index.unique && message.includes(indexOf(index).name));
+  const named = indexes.filter((index) => index.unique && message.includes(uniqueIndex(index.fields).name));
   return named.sort((a, b) => b.fields.length - a.fields.length)[0]?.fields ?? ['id'];
 }
 
@@ -50,7 +67,8 @@ export async function makeIndexes<T extends Row>(
 ): Promise<void> {
   const meta = db.collection<Meta>('meta');
   const key = `collection:${definition.name}`;
-  const wanted = JSON.stringify(definition.indexes);
+  const indexes = indexesOf(definition);
+  const wanted = JSON.stringify(indexes);
   const known = await translateErrors(meta.find({ _id: { $in: ['layout', key] } }).toArray());
   const layout = known.find(({ _id }) => _id === 'layout')?.value;
   if (layout !== undefined && Number(layout) > LAYOUT) {
@@ -58,7 +76,6 @@ export async function makeIndexes<T extends Row>(
   }
   if (known.find(({ _id }) => _id === key)?.value === wanted) return;
 
-  const indexes = definition.indexes.map(indexOf);
   await fillUniqueFields(stored, definition, codec);
   if (indexes.length > 0) {
     await translateErrors(stored.createIndexes(indexes)).catch((error: { code?: number }) => {
@@ -79,9 +96,9 @@ export async function makeIndexes<T extends Row>(
 /** Drops the indexes that the definition does not declare, and returns their names. */
 export async function dropStaleIndexes<T extends Row>(
   stored: Stored<StoredRow>,
-  { indexes }: CollectionDefinition<T>,
+  definition: CollectionDefinition<T>,
 ): Promise<string[]> {
-  const declared = new Set(indexes.map((index) => indexOf(index).name));
+  const declared = new Set(indexesOf(definition).map(({ name }) => name));
   const present = await translateErrors(stored.indexes()).catch((error: { code?: number }) => {
     // The collection does not exist yet.
     if (error.code === 26) return [];
