@@ -73,6 +73,18 @@ describe('start fails without retry for', () => {
     await server.close();
   });
 
+  test('credentials that are refused once it is connected', async () => {
+    const server = await fakeServer((command) =>
+      'ping' in command
+        ? { ok: 0, code: 18, codeName: 'AuthenticationFailed', errmsg: 'Authentication failed.' }
+        : { ...hello, maxWireVersion: 21 },
+    );
+    await expect(openMongo({ url: `mongodb://${server.url}/x`, log: silentLog })).rejects.toThrow(
+      /MongoDB refuses the connection: .*Authentication failed\./,
+    );
+    await server.close();
+  });
+
   test('a malformed URL', async () => {
     await expect(openMongo({ url: 'mongodb://', log: silentLog })).rejects.toThrow(/Invalid MongoDB URL/);
   });

@@ -2,6 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { backoff } from '@wellspring/core/backoff';
 import type { Log } from '@wellspring/core/log';
 import { type Metrics, noMetrics } from '@wellspring/core/metrics';
+import { AccessDenied } from '@wellspring/core/unavailable';
 import {
   BSON,
   type Db,
@@ -173,7 +174,8 @@ async function firstAnswer(
       return await connect();
     } catch (error) {
       const { message, code } = error as { message: string; code?: number };
-      if (REFUSED.has(code!)) throw new Error(`MongoDB refuses the connection: ${message}`);
+      if (REFUSED.has(code!) || error instanceof AccessDenied)
+        throw new Error(`MongoDB refuses the connection: ${message}`);
       const unusable = tooOld();
       if (unusable) throw unusable;
       // The driver says nothing about the cause: no server failed, and none is the primary of this replica set.

@@ -11,11 +11,15 @@ import {
 
 /** Error codes of a server that takes no writes: full disk, quota of the disk or of the hosting service, writes blocked. */
 const NO_ROOM = [39, 371, 8000, 12501, 14031, 16500];
-/** Error codes of a temporarily unavailable server: shutdown, election, no majority, or timeout. */
+/**
+ * Error codes of a temporarily unavailable server: shutdown, election, no majority, timeout, a cursor that ended with a
+ * process, or a full cache.
+ */
 const TRANSIENT = new Set([
   ...NO_ROOM,
   6,
   7,
+  43,
   50,
   64,
   89,
@@ -26,6 +30,7 @@ const TRANSIENT = new Set([
   189,
   202,
   262,
+  365,
   9001,
   10107,
   11600,
@@ -37,8 +42,10 @@ const TRANSIENT = new Set([
 
 const DUPLICATE_KEY = 11000;
 const UNAUTHORIZED = 13;
+/** Error codes of a new connection whose user is unknown or has another password by now. */
+const NOT_AUTHENTICATED = [11, 18];
 /** Error codes of a server that takes no writes until an operator acts. */
-const NO_WRITES = [...NO_ROOM, UNAUTHORIZED];
+const NO_WRITES = [...NO_ROOM, UNAUTHORIZED, ...NOT_AUTHENTICATED];
 
 function isTransient(error: unknown): boolean {
   if (error instanceof MongoBulkWriteError && [error.writeErrors].flat().length === 0) {
@@ -60,8 +67,8 @@ function isTransient(error: unknown): boolean {
 }
 
 /**
- * Translates transient errors to Unavailable. A write that fails with Unavailable may have been executed. The missing
- * right of a user becomes AccessDenied, whose message says which role it needs.
+ * Translates transient errors to Unavailable. A write that fails with Unavailable may have been executed. A user without
+ * the right, or whose password was changed, becomes AccessDenied, whose message says what an operator has to do.
  */
 export async function translateErrors<T>(work: Promise<T>): Promise<T> {
   try {
@@ -72,6 +79,12 @@ export async function translateErrors<T>(work: Promise<T>): Promise<T> {
       const reason = error.message.replace(/ \{.*$/s, '');
       throw new AccessDenied(
         `MongoDB refuses an operation: ${reason}. The user in the URL needs the role readWrite on its database.`,
+        { cause: error },
+      );
+    }
+    if (error instanceof MongoServerError && NOT_AUTHENTICATED.includes(Number(error.code))) {
+      throw new AccessDenied(
+        `MongoDB refuses the user in the URL: ${error.message.replace(/\.$/, '')}. Set its present name and password, and restart the process.`,
         { cause: error },
       );
     }

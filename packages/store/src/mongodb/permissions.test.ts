@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals';
 import { createGridFsBlob } from '@wellspring/blob/gridfs';
 import { systemClock } from '@wellspring/core/clock';
 import { silentLog } from '@wellspring/core/log';
-import { Unavailable } from '@wellspring/core/unavailable';
+import { AccessDenied, Unavailable } from '@wellspring/core/unavailable';
 import { type Mongo, openMongo } from '@wellspring/mongodb/client';
 import { closeAfterEach, forSuite } from '@wellspring/testing/lifetimes';
 import { startMongo } from '@wellspring/testing/servers/mongodb';
@@ -79,6 +79,21 @@ await withPrograms(['mongodb'], () => {
     await store.ping();
     expect(await store.commitRun(run('dc_2', 1, [2]))).toBe(true);
     expect(await store.collection(events).count({ partition: 'dc_2/events' })).toBe(2);
+    await store.close();
+  });
+
+  test('a password that is changed while running makes the store unavailable', async () => {
+    const root = await open(ROOT.user, ROOT.password, 'admin');
+    await root.db.command({ createUser: 'rotated', pwd: 'secret', roles: ['readWrite'] });
+    const store = createMongoStore(await open('rotated', 'secret', 'own'), { clock: systemClock });
+    await root.db.command({ updateUser: 'rotated', pwd: 'another' });
+    // More than connections that are open already.
+    const reads = await Promise.allSettled(collections.map((one) => store.collection(one).list()));
+    const failures = reads.flatMap((read) => (read.status === 'rejected' ? [read.reason] : []));
+    const denied = failures.find((failure) => failure instanceof AccessDenied);
+    expect(denied?.message).toMatch(/refuses the user in the URL: Authentication failed\./);
+    // The driver also ends the attempts of others to connect.
+    for (const failure of failures) expect(failure).toBeInstanceOf(Unavailable);
     await store.close();
   });
 });
