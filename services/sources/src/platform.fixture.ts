@@ -10,6 +10,7 @@ import type { Definition, HookName, PropDescriptor } from '@wellspring/contract/
 import type { Principal } from '@wellspring/contract/principal';
 import { type Clock, systemClock } from '@wellspring/core/clock';
 import { newId } from '@wellspring/core/ids';
+import { Unavailable } from '@wellspring/core/unavailable';
 import type { Config } from '@wellspring/runtime/config';
 import { components } from '@wellspring/store/collections/components';
 import { deployments, endpoints, sources, timers } from '@wellspring/store/collections/sources';
@@ -162,6 +163,7 @@ export async function createTestbed(mode: Config['mode'] = 'embedded') {
         await act(hook, deployment_id, source_id);
         return { ok: true };
       } catch (error) {
+        if (error instanceof Unavailable) throw error;
         return { ok: false, name: 'Error', message: (error as Error).message };
       }
     },
@@ -191,7 +193,7 @@ export async function createTestbed(mode: Config['mode'] = 'embedded') {
     queue,
     /** `<hook> <deployment id>`, in the order of the calls. */
     hooks,
-    /** Sets the behaviour of hooks; a throw is a hook that throws. */
+    /** Sets the behaviour of hooks; a throw is a hook that throws, Unavailable a runner that fails. */
     onHook(next: HookAct) {
       act = next;
     },

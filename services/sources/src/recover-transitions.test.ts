@@ -1,5 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { HOOK_DEADLINE_MS } from '@wellspring/contract/calls';
+import { Unavailable } from '@wellspring/core/unavailable';
 import {
   deployments,
   endpoints,
@@ -235,6 +236,20 @@ test('another process undoes an update that was cut off once its hook cannot be 
   await bed.recover();
   expect(await status()).toBe('updating');
   bed.pass(MAX_STEP_MS - HOOK_DEADLINE_MS);
+  await bed.recover();
+  expect(await expectWhole(bed, id)).toMatchObject({ name: 'One', active: true });
+  await bed.close();
+});
+
+test('an update whose former code cannot be activated, since the runner fails, is reverted later', async () => {
+  const bed = await createTestbed();
+  const id = await created(bed);
+  bed.onHook((hook) => {
+    if (hook === 'activate') throw new Unavailable('The runner is being replaced.');
+  });
+  await expect(bed.invoke('updateSource', { id }, CHANGE)).rejects.toMatchObject({ name: 'CallFailed' });
+  expect((await bed.rowsOf(id)).source).toMatchObject({ status: 'updating' });
+  bed.onHook(() => {});
   await bed.recover();
   expect(await expectWhole(bed, id)).toMatchObject({ name: 'One', active: true });
   await bed.close();

@@ -1,4 +1,5 @@
 import { newSecret } from '@wellspring/core/ids';
+import { Problem } from '@wellspring/core/problem';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
 import { sources } from '@wellspring/store/collections/sources';
 import type { SourcesContext } from './context.ts';
@@ -13,7 +14,10 @@ interface Undoing {
   isDeactivated: boolean;
 }
 
-/** Reverts an update: restores the row and its interfaces, and runs the activate hook of the former code. */
+/**
+ * Reverts an update: restores the row and its interfaces, and runs the activate hook of the former code.
+ * @throws Unavailable when the store or the runner does not answer: the source stays `updating`, and is recovered later
+ */
 export async function undo(context: SourcesContext, sourceId: string, undoing: Undoing): Promise<void> {
   const { deps, interfaces, removeEmitter } = context;
   const rows = deps.store.collection(sources);
@@ -33,9 +37,11 @@ export async function undo(context: SourcesContext, sourceId: string, undoing: U
   if (!(await rows.replace(reverted, version))) return undo(context, sourceId, undoing);
   await interfaces.sync(reverted);
   if (revert.active && (moved || undoing.isDeactivated)) {
-    await runHook(deps, sourceId, revert.deployment_id, 'activate').catch((error: unknown) =>
-      deps.log.warn({ source_id: sourceId, error: String(error) }, 'source.reactivate_failed'),
-    );
+    await runHook(deps, sourceId, revert.deployment_id, 'activate').catch((error: unknown) => {
+      // Only the component's own failure would repeat itself.
+      if (!(error instanceof Problem)) throw error;
+      deps.log.warn({ source_id: sourceId, error: String(error) }, 'source.reactivate_failed');
+    });
   }
   // False: deleted, or recovered by another process.
   await rows.replace({ ...reverted, status: 'live', transition: null }, version + 1);
