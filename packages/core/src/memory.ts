@@ -4,7 +4,7 @@ import { type ByteBudget, createByteBudget } from './byte-budget.ts';
 export interface Memory {
   /** Bodies of calls that are being read or are not durable yet. When it is used up, calls get 503. */
   intake: ByteBudget;
-  /** Bodies of API requests in progress, and large answers that have not been sent yet. When it is used up, requests get 503. */
+  /** Bodies of API requests in progress, components fetched for them, and large answers that have not been sent yet. When it is used up, requests get 503. */
   api: ByteBudget;
   /**
    * What anyone may ask for: large replies of runs and files of calls that have not been sent yet. When it is used up, such
@@ -19,7 +19,7 @@ export interface Memory {
   waiting: ByteBudget;
   /** Output of runs that is not committed yet, and definitions and options that are not answered yet. */
   effects: ByteBudget;
-  /** Deployments in use by runs and hooks, and code that is configured or tested without being saved. */
+  /** Deployments in use by runs and hooks, and code that is compiled, configured or tested without being saved. */
   deployments: ByteBudget;
   /** States of sources that no run uses. When it is used up, the least recently used ones are dropped. */
   states: ByteBudget;

@@ -28,12 +28,12 @@ export const keyed = (key: string | null, version = '', name = 'Keyed') =>
 /** The service on real adapters, with the users ALICE and BOB and the organization ORG. What the runner compiles is the JSON text of a definition. */
 export async function createBed() {
   const ports = openPorts();
-  const { store, call, seal } = ports;
+  const { store, call, seal, memory } = ports;
   for (const { user_id } of [ALICE, BOB])
     await store.collection(users).insert(userRow({ id: user_id, username: user_id }));
   await store.collection(orgs).insert(orgRow(ORG));
   const config = { allowNetworks: ['127.0.0.0/8'] } as unknown as Config;
-  const service = createComponentsService({ store, call, seal, clock: systemClock, config });
+  const service = createComponentsService({ store, call, seal, memory, clock: systemClock, config });
   const stop = new AbortController();
   const evaluated: string[] = [];
   const prepared: PrepareCall['message'][] = [];
@@ -68,6 +68,7 @@ export async function createBed() {
     store,
     call,
     seal,
+    memory,
     evaluated,
     prepared,
     /** The answer as a client gets it. */

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, test } from '@jest/globals';
+import { createHold } from '@wellspring/core/byte-budget';
 import { bundles, components, publishedKeys } from '@wellspring/store/collections/components';
 import { users } from '@wellspring/store/collections/users';
 import { startHttpServer } from '@wellspring/testing/http';
@@ -104,6 +105,24 @@ describe('saving', () => {
     expect((await again()).id).not.toBe(fetched.id);
     const row = await bed.store.collection(components).get(fetched.id);
     expect(JSON.parse(row!.modules)).toEqual({ [`${origin}/words.mjs`]: 'one' });
+  });
+
+  test('what is fetched takes memory of its request, or of its owner until its component is saved', async () => {
+    await using server = await startHttpServer((_req, res) => res.end(keyed(null)));
+    const input = { component_url: `${server.url}/main.mjs` };
+    const { api } = bed.memory;
+    const hold = createHold(api);
+    await bed.invoke('createComponent', {}, input, ALICE, hold);
+    const taken = api.used;
+    expect(taken).toBeGreaterThanOrEqual(keyed(null).length);
+    await bed.invoke('listComponentProps', {}, input, ALICE, hold);
+    expect(api.used).toBeGreaterThan(taken);
+    hold.release();
+    await bed.resolve(input);
+    expect(api.used).toBe(0);
+    const release = api.tryTake(api.total)!;
+    await expect(bed.resolve(input)).rejects.toMatchObject(refusal(503));
+    release();
   });
 
   test('with code given, the URL is only kept', async () => {

@@ -1,5 +1,6 @@
 import { configureComponent, listComponentProps } from '@wellspring/contract/endpoints/components';
 import type { Principal } from '@wellspring/contract/principal';
+import type { Hold } from '@wellspring/core/byte-budget';
 import { invalidParameter } from '@wellspring/core/problem';
 import { type Route, route } from '@wellspring/http/bind';
 import { ownerFor } from '@wellspring/http/principal';
@@ -20,11 +21,11 @@ interface ConfigureInput {
 export function configureRoutes(context: ComponentsContext): Route[] {
   const configurator = createConfigurator(context.deps);
   return [
-    route(listComponentProps, async ({ input, principal }) => ({
-      configurable_props: await configurator.props(await configurationOf(context, principal, input)),
+    route(listComponentProps, async ({ input, principal, hold }) => ({
+      configurable_props: await configurator.props(await configurationOf(context, principal, input, hold)),
     })),
-    route(configureComponent, async ({ input, principal }) => {
-      const configuration = await configurationOf(context, principal, input);
+    route(configureComponent, async ({ input, principal, hold }) => {
+      const configuration = await configurationOf(context, principal, input, hold);
       const { prop_name, page = 0, prev_context, query } = input;
       const { props, additional_props } = configuration.component.definition;
       const prop = props.find(({ name }) => name === prop_name);
@@ -44,9 +45,10 @@ export async function configurationOf(
   context: ComponentsContext,
   principal: Principal,
   { org_id, configured_props = {}, ...identifiers }: ConfigureInput,
+  hold: Hold,
 ): Promise<Configuration> {
   const { owner_id } = ownerFor(principal, org_id);
   const reader_ids = principal.kind === 'user' ? [principal.user_id, ...principal.org_ids] : [];
-  const component = await resolveUnsaved(context, { owner_id, reader_ids, ...identifiers });
+  const component = await resolveUnsaved(context, { owner_id, reader_ids, ...identifiers }, hold);
   return { component, principal, ownerId: owner_id, given: configured_props };
 }

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { gzipSync } from 'node:zlib';
 import { afterAll, expect, test } from '@jest/globals';
+import { createByteBudget, createHold, UNLIMITED } from '@wellspring/core/byte-budget';
 import { createEgress } from '@wellspring/http/egress';
 import { eventually } from '@wellspring/testing/eventually';
 import { freePort } from '@wellspring/testing/free-port';
@@ -29,7 +30,7 @@ const egress = createEgress({ allowNetworks: ['127.0.0.0/8', '::1/128'] });
 const closed = createEgress({ allowNetworks: [] });
 afterAll(() => Promise.all([egress.close(), closed.close()]));
 const fetchOf = createFetchCode(egress);
-const fetchCode = (address: string) => fetchOf(address, 'u_1');
+const fetchCode = (address: string, hold = UNLIMITED) => fetchOf(address, 'u_1', hold);
 const refusal = (message: RegExp) => ({
   name: 'Problem',
   status: 400,
@@ -123,8 +124,10 @@ test('each redirect is checked, and so is each name that is looked up', async ()
   await expect(fetchCode(`${origin}/loop`)).rejects.toMatchObject(refusal(/redirects too often/));
   await expect(fetchCode(`${origin}/file`)).rejects.toMatchObject(refusal(/redirects/));
   const named = origin.replace('127.0.0.1', 'localhost');
-  await expect(createFetchCode(closed)(`${named}/away`, 'u_1')).rejects.toMatchObject(refusal(/EACCES/));
-  await expect(createFetchCode(closed)(`${origin}/away`, 'u_1')).rejects.toMatchObject(
+  await expect(createFetchCode(closed)(`${named}/away`, 'u_1', UNLIMITED)).rejects.toMatchObject(
+    refusal(/EACCES/),
+  );
+  await expect(createFetchCode(closed)(`${origin}/away`, 'u_1', UNLIMITED)).rejects.toMatchObject(
     refusal(/not a public address/),
   );
 });
@@ -156,6 +159,20 @@ test('an endless chain of modules is cut off', async () => {
   await expect(fetchCode(`${origin}/0.mjs`)).rejects.toMatchObject(refusal(/more than 200 modules/));
 });
 
+test('what is fetched takes memory of its request, with its modules; without room it is a 503', async () => {
+  const { origin } = await serve({
+    '/a.mjs': 'import "./b.mjs";'.padEnd(100_000),
+    '/b.mjs': Buffer.alloc(100_000, ' '),
+  });
+  const [budget, small] = [createByteBudget(1_000_000), createByteBudget(300_000)];
+  const hold = createHold(budget, 'u_1');
+  await fetchCode(`${origin}/a.mjs`, hold);
+  expect(budget.used).toBeGreaterThanOrEqual(200_000);
+  hold.release();
+  const refused = { status: 503, code: 'unavailable' };
+  await expect(fetchCode(`${origin}/a.mjs`, createHold(small, 'u_1'))).rejects.toMatchObject(refused);
+});
+
 test('bytes that are no text are refused', async () => {
   const { origin } = await serve({ '/x': Buffer.from([0xff, 0xfe, 0x00]) });
   await expect(fetchCode(`${origin}/x`)).rejects.toMatchObject(refusal(/UTF-8/));
@@ -180,9 +197,9 @@ test('one owner has at most four fetches at a time, and does not hold up another
     answers.push(res);
   };
   const { origin } = await serve({ '/held': hold, '/free': 'x' });
-  const held = Array.from({ length: 5 }, () => fetchOf(`${origin}/held`, 'u_slow'));
+  const held = Array.from({ length: 5 }, () => fetchOf(`${origin}/held`, 'u_slow', UNLIMITED));
   await eventually(() => open === 4);
-  expect(await fetchOf(`${origin}/free`, 'u_other')).toMatchObject({ code: 'x' });
+  expect(await fetchOf(`${origin}/free`, 'u_other', UNLIMITED)).toMatchObject({ code: 'x' });
   expect(open).toBe(4);
   answers.shift()!.end('y');
   await eventually(() => open === 5);

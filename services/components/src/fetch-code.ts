@@ -4,8 +4,9 @@ import { relativeImports } from '@wellspring/component/modules/imports';
 import { candidatesOf, isJson, isTypeScript } from '@wellspring/component/modules/resolve';
 import type { ComponentCode } from '@wellspring/contract/definition';
 import { LIMITS } from '@wellspring/contract/limits';
+import type { Hold } from '@wellspring/core/byte-budget';
 import { createFairPermits } from '@wellspring/core/fair-permits';
-import { invalidParameter, Problem, tooManyRequests } from '@wellspring/core/problem';
+import { invalidParameter, Problem, tooManyRequests, unavailable } from '@wellspring/core/problem';
 import { decodeUtf8, withoutByteOrderMark } from '@wellspring/core/utf8';
 import { type Egress, MAX_INFORMATIONAL } from '@wellspring/http/egress';
 import got from 'got';
@@ -18,10 +19,15 @@ export type EgressGuard = Pick<Egress, 'checkUrl' | 'lookup' | 'forOwner'>;
  * extension that is missing is guessed, as is the index of a directory. A GitHub page (`/blob/`) is replaced with its
  * raw file.
  * @param ownerId the owner for whom it is fetched: one owner does not hold up others
+ * @param hold takes the bytes as they arrive; its owner releases them
  * @throws Problem 400 `component_url`: a bad or refused address, no answer, no 2xx, too many files or bytes, not UTF-8;
- * 429: too many fetches are in progress
+ * 429: too many fetches are in progress; 503: there is no memory for it
  */
-export type FetchCode = (address: string, ownerId: string) => Promise<ComponentCode & { url: string }>;
+export type FetchCode = (
+  address: string,
+  ownerId: string,
+  hold: Hold,
+) => Promise<ComponentCode & { url: string }>;
 
 const PARAM = 'component_url';
 const MAX_MODULES = 200;
@@ -60,7 +66,7 @@ export function createFetchCode({ checkUrl, lookup, forOwner }: EgressGuard): Fe
   async function read(
     url: string,
     what: string,
-    { budget, signal }: Limits,
+    { budget, signal, hold }: Limits,
   ): Promise<{ url: string; text: string } | undefined> {
     check(url, what);
     budget.requests -= 1;
@@ -96,9 +102,11 @@ export function createFetchCode({ checkUrl, lookup, forOwner }: EgressGuard): Fe
     const chunks: Buffer[] = [];
     try {
       for await (const chunk of stream) {
-        budget.bytes -= Math.max(chunk.length, PIECE_BYTES);
+        const bytes = Math.max(chunk.length, PIECE_BYTES);
+        budget.bytes -= bytes;
         if (budget.bytes < 0)
           throw refuse(`The component and its modules have more than ${MAX_BYTES / 1024 ** 2} MB.`);
+        if (!hold.take(bytes)) throw unavailable();
         chunks.push(chunk);
       }
     } catch (error) {
@@ -132,8 +140,9 @@ export function createFetchCode({ checkUrl, lookup, forOwner }: EgressGuard): Fe
   }
 
   /** @param ended aborts the requests in progress */
-  async function fetchCode(address: string, ended: AbortSignal): ReturnType<FetchCode> {
+  async function fetchCode(address: string, hold: Hold, ended: AbortSignal): ReturnType<FetchCode> {
     const limits = {
+      hold,
       signal: AbortSignal.any([AbortSignal.timeout(TOTAL_TIMEOUT_MS), ended]),
       budget: { bytes: MAX_BYTES, received: 2 * MAX_BYTES, requests: MAX_REQUESTS },
     };
@@ -161,13 +170,13 @@ export function createFetchCode({ checkUrl, lookup, forOwner }: EgressGuard): Fe
   }
 
   const fetches = createFairPermits({ total: FETCHES, maxPerOwner: () => FETCHES_PER_OWNER });
-  return async (address, ownerId) => {
+  return async (address, ownerId, hold) => {
     const release = await fetches.acquire(ownerId, AbortSignal.timeout(MAX_WAIT_MS)).catch(() => {
       throw tooManyRequests(TOTAL_TIMEOUT_MS / 1000);
     });
     const ended = new AbortController();
     try {
-      return await forOwner(ownerId, () => fetchCode(address, ended.signal));
+      return await forOwner(ownerId, () => fetchCode(address, hold, ended.signal));
     } finally {
       // After a failure, other modules may be on their way.
       ended.abort();
@@ -177,6 +186,7 @@ export function createFetchCode({ checkUrl, lookup, forOwner }: EgressGuard): Fe
 }
 
 interface Limits {
+  hold: Hold;
   budget: { bytes: number; received: number; requests: number };
   signal: AbortSignal;
 }

@@ -1,5 +1,6 @@
 import { CALLS, type ResolveCall } from '@wellspring/contract/calls';
 import type { ComponentCode } from '@wellspring/contract/definition';
+import { createHold, type Hold } from '@wellspring/core/byte-budget';
 import {
   invalidComponent,
   invalidParameter,
@@ -32,6 +33,7 @@ async function readCode(
   { fetchCode }: Pick<ComponentsContext, 'fetchCode'>,
   ownerId: string,
   { component_code, component_url }: { component_code?: unknown; component_url?: unknown },
+  hold: Hold,
 ): Promise<{ source: ComponentCode; origin: string | null; param: string }> {
   if (component_code != null) {
     const code = nonEmpty(component_code, 'component_code');
@@ -40,7 +42,7 @@ async function readCode(
   const url = nonEmpty(component_url, 'component_url');
   if (url.length > MAX_URL_CHARS)
     throw invalidParameter('component_url', `component_url has more than ${MAX_URL_CHARS} characters.`);
-  return { source: await fetchCode(url, ownerId), origin: url, param: 'component_url' };
+  return { source: await fetchCode(url, ownerId, hold), origin: url, param: 'component_url' };
 }
 
 /** Names the parameter that contains or locates the code, if it is at fault. */
@@ -54,13 +56,17 @@ export async function ofParameter<T>(param: string, compiled: Promise<T>): Promi
   }
 }
 
-/** Saves code, given or fetched from a URL, as a component of the owner, without publishing it. */
+/**
+ * Saves code, given or fetched from a URL, as a component of the owner, without publishing it.
+ * @param hold takes the bytes that are fetched
+ */
 export async function saveUnpublished(
   context: Pick<ComponentsContext, 'library' | 'fetchCode'>,
   ownerId: string,
   given: { component_code?: unknown; component_url?: unknown },
+  hold: Hold,
 ): Promise<ComponentRow> {
-  const { source, origin, param } = await readCode(context, ownerId, given);
+  const { source, origin, param } = await readCode(context, ownerId, given, hold);
   const prepared = await ofParameter(param, context.library.prepare(source, ownerId));
   return context.library.save(ownerId, prepared, origin);
 }
@@ -87,14 +93,19 @@ async function findSaved(
   return undefined;
 }
 
-/** The component of a request; code is compiled, but not saved. @throws Problem 400, 404 */
+/**
+ * The component of a request; code is compiled, but not saved.
+ * @param hold takes the bytes that are fetched
+ * @throws Problem 400, 404
+ */
 export async function resolveUnsaved(
   context: ComponentsContext,
   message: ResolveCall['message'],
+  hold: Hold,
 ): Promise<Pick<Compiled, 'bundle_id' | 'bundle' | 'definition'>> {
   const saved = await findSaved(context, message);
   if (saved) return { bundle_id: saved.bundle_id, definition: saved.definition };
-  const { source, param } = await readCode(context, message.owner_id, message);
+  const { source, param } = await readCode(context, message.owner_id, message, hold);
   return ofParameter(param, context.library.compile(source, message.owner_id));
 }
 
@@ -103,7 +114,14 @@ export function resolveWorker(context: ComponentsContext): BackgroundWorker {
   const { deps } = context;
   const resolve = async (message: ResolveCall['message']): Promise<ResolveCall['answer']> => {
     const found = await findSaved(context, message);
-    return { component_id: (found ?? (await saveUnpublished(context, message.owner_id, message))).id };
+    if (found) return { component_id: found.id };
+    const { owner_id } = message;
+    const hold = createHold(deps.memory.api, owner_id);
+    try {
+      return { component_id: (await saveUnpublished(context, owner_id, message, hold)).id };
+    } finally {
+      hold.release();
+    }
   };
 
   return {

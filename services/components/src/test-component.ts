@@ -11,8 +11,8 @@ import type { ComponentsContext } from './context.ts';
 export const testComponentRoute = (context: ComponentsContext) => {
   const { deps } = context;
   const configurator = createConfigurator(deps);
-  return route(testComponent, async ({ input, principal }) => {
-    const configuration = await configurationOf(context, principal, input);
+  return route(testComponent, async ({ input, principal, hold }) => {
+    const configuration = await configurationOf(context, principal, input, hold);
     const { type, has_run } = configuration.component.definition;
     if (type === 'app')
       throw invalidComponent('The component is an app; only sources and actions can be tested.');

@@ -48,18 +48,24 @@ export async function undeployedTask(
   };
 }
 
-/** Memory for code that came with a call, which waits for its turn: up to 24 MB. @throws Problem 503 without room */
-export function holdBundle(
+/** Memory for code that came with a call, which waits for its turn. @throws Problem 503 without room */
+export function holdUnsaved(
   { memory: { deployments } }: Pick<Deps, 'memory'>,
-  { owner_id, bundle }: Pick<ConfigureCall['message'], 'owner_id' | 'bundle'>,
-): Disposable | undefined {
-  if (!bundle) return undefined;
-  const bytes = bundle.code.length + (bundle.lockfile?.length ?? 0);
+  ownerId: string,
+  bytes: number,
+): Disposable {
   // Not the share of the owner's runs, which may take long.
-  const release = deployments.tryTake(bytes, `unsaved ${owner_id}`);
+  const release = deployments.tryTake(bytes, `unsaved ${ownerId}`);
   if (!release) throw unavailable();
   return { [Symbol.dispose]: release };
 }
+
+/** Memory for a bundle that came with a call: up to 24 MB. @throws Problem 503 without room */
+export const holdBundle = (
+  deps: Pick<Deps, 'memory'>,
+  { owner_id, bundle }: Pick<ConfigureCall['message'], 'owner_id' | 'bundle'>,
+): Disposable | undefined =>
+  bundle && holdUnsaved(deps, owner_id, bundle.code.length + (bundle.lockfile?.length ?? 0));
 
 /** Texts in the values of secret props, and the credentials of accounts. */
 export const secretsOf = ({ props, values, accounts = {} }: NonNullable<Task['instance']>): string[] =>

@@ -1,4 +1,4 @@
-import { CALLS, type PrepareCall } from '@wellspring/contract/calls';
+import { CALLS, PREPARE_DEADLINE_MS, type PrepareCall } from '@wellspring/contract/calls';
 import type { ComponentCode } from '@wellspring/contract/definition';
 import { bytesOfCode } from '@wellspring/contract/definition-rules';
 import { createFairPermits, withPermit } from '@wellspring/core/fair-permits';
@@ -6,13 +6,15 @@ import { invalidComponent } from '@wellspring/core/problem';
 import { untilAborted } from '@wellspring/core/until-aborted';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
 import { noEffects, type Packager } from '@wellspring/sandbox/port';
-import type { ConfigureDeps } from './configure.ts';
+import { type ConfigureDeps, holdUnsaved } from './configure.ts';
 import type { OwnerCosts } from './owner-costs.ts';
 
 export interface PrepareDeps
-  extends Pick<ConfigureDeps, 'call' | 'executor' | 'networks' | 'openRoom' | 'meter'> {
+  extends Pick<ConfigureDeps, 'call' | 'executor' | 'memory' | 'networks' | 'openRoom' | 'meter'> {
   packager: Packager;
   costs: Pick<OwnerCosts, 'charge' | 'settled'>;
+  /** For which the caller waits. Default: PREPARE_DEADLINE_MS. */
+  deadlineMs?: number;
 }
 
 /** Time to evaluate the top level of a module and read its definition. */
@@ -27,8 +29,10 @@ export function prepareWorker({
   packager,
   networks,
   costs,
+  memory,
   openRoom,
   meter,
+  deadlineMs = PREPARE_DEADLINE_MS,
 }: PrepareDeps): BackgroundWorker {
   const permits = createFairPermits({ total: MAX_DEFINITIONS });
 
@@ -52,10 +56,14 @@ export function prepareWorker({
       call.serve(
         CALLS.prepare,
         async ({ owner_id, ...code }: PrepareCall['message']): Promise<PrepareCall['answer']> => {
-          await costs.settled(owner_id);
-          costs.charge(owner_id, { bytes: bytesOfCode(code) });
+          const bytes = bytesOfCode(code);
+          using _ = holdUnsaved({ memory }, owner_id, bytes);
+          const until = AbortSignal.any([signal, AbortSignal.timeout(deadlineMs)]);
+          await costs.settled(owner_id, { signal: until });
+          until.throwIfAborted();
+          costs.charge(owner_id, { bytes });
           // Before the code is compiled: a bundle has up to 24 MB, and is in no budget while it waits.
-          return withPermit(permits, owner_id, () => prepare(code, owner_id), signal);
+          return await withPermit(permits, owner_id, () => prepare(code, owner_id), until);
         },
         signal,
       );
