@@ -1,6 +1,14 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { type Cache, type Candidate, dedupe, MAX_CHANNELS, MAX_UNIQUE_IDS, type Strategy } from './dedupe.ts';
+import {
+  type Cache,
+  type Candidate,
+  type Decision,
+  dedupe,
+  MAX_CHANNELS,
+  MAX_UNIQUE_IDS,
+  type Strategy,
+} from './dedupe.ts';
 
 /** The ids kept by consecutive runs. */
 function kept(strategy: Strategy, runs: (string | number | null)[][]): string[][] {
@@ -179,15 +187,38 @@ describe('last', () => {
   });
 });
 
-test('the most recently used channels are remembered', () => {
+test.each<[string, (n: number) => string]>([
+  ['words', (n) => `c${n}`],
+  ['integers', (n) => String(1000 + n)],
+  ['integers in descending order', (n) => String(5000 - n)],
+])('the most recently used channels are remembered; their names are %s', (_names, nameOf) => {
   const emits = (names: string[]) => names.map((name) => ({ id: 'a', name }));
-  const names = Array.from({ length: MAX_CHANNELS + 50 }, (_, n) => `c${n}`);
-  const first = dedupe('unique', {}, emits(names));
-  expect(Object.keys(first.caches)).toEqual(names.slice(50));
+  const remembered = ({ caches }: Decision) => new Set(Object.keys(JSON.parse(JSON.stringify(caches))));
+  const names = Array.from({ length: MAX_CHANNELS + 50 }, (_, n) => nameOf(n));
+  const first = dedupe('unique', { other: { unique: '' } }, emits(names));
+  expect(remembered(first)).toEqual(new Set(names.slice(50)));
   // A reused channel becomes the newest.
-  const reused = dedupe('unique', first.caches, emits(['c50', 'new']));
+  const reused = dedupe('unique', first.caches, emits([names[50]!, 'new']));
   expect(reused.verdicts).toEqual(['known', 'keep']);
-  expect(Object.keys(reused.caches)).toEqual([...names.slice(52), 'c50', 'new']);
+  expect(remembered(reused)).toEqual(new Set([...names.slice(52), names[50]!, 'new']));
+});
+
+test('caches do not change when the same channels get known ids', () => {
+  const emits = (names: string[]) => names.map((name) => ({ id: 'a', name }));
+  const { caches } = dedupe('unique', {}, emits(['12', '7', 'x']));
+  for (const names of [['12', '7', 'x'], ['x', '12', '7'], ['x']])
+    expect(dedupe('unique', caches, emits(names)).caches).toBe(caches);
+});
+
+test('caches of an earlier version, without the order of use, are read and go first', () => {
+  const ids = (name: string) => [{ id: 'a', name }];
+  const names = Array.from({ length: MAX_CHANNELS }, (_, n) => String(n));
+  const { unique } = dedupe('unique', {}, ids('')).caches['']!;
+  const old = Object.fromEntries(names.map((name) => [name, { unique: unique! }]));
+  const known = dedupe('unique', old, ids('0'));
+  expect(known.verdicts).toEqual(['known']);
+  const added = dedupe('unique', known.caches, ids('new'));
+  expect(new Set(Object.keys(added.caches))).toEqual(new Set(['0', ...names.slice(2), 'new']));
 });
 
 test('the caches of all channels stay small with the longest ids', () => {

@@ -15,6 +15,11 @@ export interface Cache {
   greatest?: string;
   /** last: the mark of the id of the last event emitted. */
   last?: string;
+  /**
+   * Grows with each use of a channel: tells which ones were used least recently. Absent in states of earlier versions. The
+   * order of the keys does not tell it: objects list integers first, as in the channel `4711`.
+   */
+  used?: number;
 }
 
 export interface Candidate {
@@ -70,8 +75,7 @@ export function dedupe(
   keys: readonly Key[] = candidates.map((candidate) => keyOf(strategy, candidate)),
 ): Decision {
   if (strategy === null) return { verdicts: candidates.map(() => 'keep'), caches };
-  const after: Record<string, Cache> = { ...caches };
-  let changed = false;
+  const before = byUse(caches);
   const verdicts: Decision['verdicts'] = candidates.map(() => 'no-id');
   const channels = new Map<string, { indexes: number[]; keys: Key[] }>();
   candidates.forEach(({ name }, index) => {
@@ -85,27 +89,30 @@ export function dedupe(
     members.indexes.push(index);
     members.keys.push(key);
   });
+  const recent = [...before.keys()].slice(-channels.size);
+  const areRecent = recent.length === channels.size && recent.every((name) => channels.has(name));
+  let changed = channels.size > 0 && !areRecent;
+  const after = new Map(before);
+  let used = [...before.values()].at(-1)?.used ?? 0;
   for (const [name, members] of channels) {
-    const cache = Object.hasOwn(caches, name) ? caches[name]! : {};
+    const cache = before.get(name) ?? {};
     const decided = (DECIDE[strategy] as Decide<Key>)(cache, members.keys);
     members.indexes.forEach((index, i) => {
       verdicts[index] = decided.keep[i] ? 'keep' : 'known';
     });
-    if (isEqual(cache, decided.cache) && Object.keys(after).at(-1) === name) continue;
-    changed = true;
+    changed ||= !isEqual(cache, decided.cache);
+    if (!areRecent) used += 1;
+    const use = areRecent ? cache.used : used;
     // Moved to the end: most recently used.
-    delete after[name];
-    Object.defineProperty(after, name, {
-      value: decided.cache,
-      enumerable: true,
-      configurable: true,
-      writable: true,
-    });
+    after.delete(name);
+    after.set(name, { ...decided.cache, ...(use !== undefined && { used: use }) });
   }
-  const known = Object.keys(after);
-  for (const name of known.slice(0, Math.max(0, known.length - MAX_CHANNELS))) delete after[name];
-  return { verdicts, caches: changed ? after : caches };
+  return { verdicts, caches: changed ? Object.fromEntries([...after].slice(-MAX_CHANNELS)) : caches };
 }
+
+/** Least recently used first. */
+const byUse = (caches: Readonly<Record<string, Cache>>) =>
+  new Map(Object.entries(caches).sort(([, a], [, b]) => (a.used ?? 0) - (b.used ?? 0)));
 
 const isEqual = (a: Cache, b: Cache) =>
   a.unique === b.unique && a.greatest === b.greatest && a.last === b.last;
