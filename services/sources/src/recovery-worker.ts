@@ -1,11 +1,16 @@
+import { createFairPermits, withPermit } from '@wellspring/core/fair-permits';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
 import type { CollectionDefinition, Row, Where } from '@wellspring/store/port';
 import type { SourcesContext } from './context.ts';
 
 const RECOVERY_INTERVAL_MS = 60_000;
+/** Recoveries in progress. Their hooks may hang, and must hold up neither those of other owners nor all of their own. */
+const MAX_RECOVERIES = 32;
+const MAX_RECOVERIES_OF_OWNER = 4;
 
 /** Of a source or workflow. */
 interface Changing extends Row {
+  owner_id: string;
   status: 'deploying' | 'updating' | 'live' | 'deleting';
   transition: { until: number } | null;
 }
@@ -27,6 +32,9 @@ export function recoveryWorker<T extends Changing>(
 ): BackgroundWorker {
   const rows = store.collection(collection);
   const where = { status: { in: ['deploying', 'updating', 'deleting'] } } as Where<T>;
+  const permits = createFairPermits({ total: MAX_RECOVERIES, maxPerOwner: () => MAX_RECOVERIES_OF_OWNER });
+  /** By id, from when it waits for its permit. */
+  const recovering = new Map<string, Promise<void>>();
 
   /** No other process is working on it. */
   const isAbandoned = ({ transition }: T) =>
@@ -41,19 +49,28 @@ export function recoveryWorker<T extends Changing>(
     await recover(row);
   }
 
+  async function recoverInTurn(id: string, ownerId: string, signal: AbortSignal): Promise<void> {
+    try {
+      await withPermit(permits, ownerId, () => oneAtATime(id, () => recoverOne(id)), signal);
+    } catch (error) {
+      if (!signal.aborted || error !== signal.reason)
+        log.error({ [`${kind}_id`]: id, error: String(error) }, `${kind}.recovery_failed`);
+    } finally {
+      recovering.delete(id);
+    }
+  }
+
   return {
     name,
     async run(signal) {
       while (!signal.aborted) {
         for (const row of await rows.list({ where })) {
-          if (signal.aborted) return;
-          if (oneAtATime.busy(row.id) || !isAbandoned(row)) continue;
-          await oneAtATime(row.id, () => recoverOne(row.id)).catch((error: unknown) =>
-            log.error({ [`${kind}_id`]: row.id, error: String(error) }, `${kind}.recovery_failed`),
-          );
+          if (recovering.has(row.id) || oneAtATime.busy(row.id) || !isAbandoned(row)) continue;
+          recovering.set(row.id, recoverInTurn(row.id, row.owner_id, signal));
         }
         await clock.sleep(RECOVERY_INTERVAL_MS, signal);
       }
+      await Promise.all(recovering.values());
     },
   };
 }

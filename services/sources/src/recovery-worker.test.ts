@@ -1,0 +1,60 @@
+import { expect, test } from '@jest/globals';
+import { sources } from '@wellspring/store/collections/sources';
+import { eventually } from '@wellspring/testing/eventually';
+import { forEachTest } from '@wellspring/testing/lifetimes';
+import { ALICE, BOB } from '@wellspring/testing/service-harness';
+import { code, createTestbed, HTTP } from './platform.fixture.ts';
+
+const t = forEachTest(() => createTestbed('distributed'));
+
+const CODE = code({ props: [HTTP] });
+const create = async (principal = ALICE) =>
+  (await t.invoke<{ id: string }>('createSource', {}, { component_code: CODE }, principal)).id;
+const sourceOf = async (id: string) => (await t.rowsOf(id)).source!;
+
+/** As a crash leaves a source in the middle of an update. */
+async function interrupt(id: string): Promise<void> {
+  const { status: _status, transition: _transition, ...revert } = await sourceOf(id);
+  const transition = { id: 'left', until: 0, revert, next: revert.deployment_id };
+  await t.store.collection(sources).patch(id, { status: 'updating', transition });
+}
+
+test('a hook that hangs does not hold up the recovery of another owner', async () => {
+  const ids = [await create(ALICE), await create(BOB)];
+  for (const id of ids) await interrupt(id);
+  const held = Promise.withResolvers<string>();
+  const end = Promise.withResolvers<void>();
+  t.onHook((_hook, _deployment, sourceId) => {
+    t.onHook(() => {});
+    held.resolve(sourceId);
+    return end.promise;
+  });
+  const recovering = t.recover();
+  const hanging = await held.promise;
+  const [other] = ids.filter((id) => id !== hanging);
+  await eventually(async () => (await sourceOf(other!)).status === 'live');
+  expect((await sourceOf(hanging)).status).toBe('updating');
+  end.resolve();
+  await recovering;
+  expect((await sourceOf(hanging)).status).toBe('live');
+});
+
+test('many hooks of an owner that hang leave recoveries to other owners', async () => {
+  const many = [];
+  for (let n = 0; n < 6; n++) many.push(await create(ALICE));
+  const other = await create(BOB);
+  for (const id of [...many, other]) await interrupt(id);
+  const end = Promise.withResolvers<void>();
+  const hanging = new Set<string>();
+  t.onHook((_hook, _deployment, sourceId) => {
+    if (sourceId === other) return;
+    hanging.add(sourceId);
+    return end.promise;
+  });
+  const recovering = t.recover();
+  await eventually(async () => (await sourceOf(other)).status === 'live');
+  await eventually(() => hanging.size >= 4);
+  expect(hanging.size).toBe(4);
+  end.resolve();
+  await recovering;
+});
