@@ -1,5 +1,4 @@
 import { isDeepStrictEqual } from 'node:util';
-import { newSecret } from '@wellspring/core/ids';
 import { conflict, notFound, Problem } from '@wellspring/core/problem';
 import {
   type DeploymentRow,
@@ -37,7 +36,7 @@ export async function applyUpdate(
   const needsHooks = isRedeployed || values.active !== source.active;
   const isOnlyRenamed = !needsHooks && values.concurrency === source.concurrency;
   if (isOnlyRenamed && values.name === source.name) return source;
-  const attempt = await begin(deps, source, values.deployment_id);
+  const attempt = await begin(context, source, values.deployment_id);
   let isDeactivated = false;
   try {
     if (deployment) await deps.store.collection(deployments).insert(deployment);
@@ -85,7 +84,7 @@ const valuesToRevert = ({
  * @returns the id of the attempt
  */
 async function begin(
-  { store, clock }: SourcesContext['deps'],
+  { deps: { store, clock }, attempts }: SourcesContext,
   source: SourceRow,
   next: string,
 ): Promise<string> {
@@ -94,7 +93,7 @@ async function begin(
   if (!found || found.row.status === 'deleting') throw notFound('source', source.id);
   const revert = valuesToRevert(source);
   const isCurrent = found.row.status === 'live' && isDeepStrictEqual(valuesToRevert(found.row), revert);
-  const id = newSecret();
+  const id = attempts.next();
   const transition = { id, until: clock.now() + MAX_STEP_MS, revert, next };
   if (!isCurrent || !(await rows.replace({ ...found.row, status: 'updating', transition }, found.version)))
     throw sourceBusy();

@@ -1,5 +1,4 @@
 import { HOOK_DEADLINE_MS } from '@wellspring/contract/calls';
-import { newSecret } from '@wellspring/core/ids';
 import { notFound } from '@wellspring/core/problem';
 import { slugOf } from '@wellspring/core/slug';
 import { checkOwner } from '@wellspring/runtime/check-owner';
@@ -33,7 +32,7 @@ export interface SourceToDeploy {
  * @throws Problem 400, 404: its owner is deleted meanwhile
  */
 export async function deploySource(context: SourcesContext, wanted: SourceToDeploy): Promise<SourceRow> {
-  const { deps, interfaces, removeEmitter, oneAtATime } = context;
+  const { deps, interfaces, removeEmitter, oneAtATime, attempts } = context;
   const { owner_id, user_id, name, deployment } = wanted;
   const { source_id: id, component_id, definition } = deployment;
   const rows = deps.store.collection(sources);
@@ -55,7 +54,7 @@ export async function deploySource(context: SourcesContext, wanted: SourceToDepl
       reply_by: wanted.reply_by ?? null,
       status: 'deploying',
       transition: {
-        id: newSecret(),
+        id: attempts.next(),
         until: now + 2 * HOOK_DEADLINE_MS,
         revert: null,
         next: deployment.id,

@@ -8,6 +8,8 @@ import type { Deps } from '@wellspring/runtime/deps';
  * After that time, an update is abandoned.
  */
 export const MAX_STEP_MS = HOOK_DEADLINE_MS + 60_000;
+/** Longest time of a change of a workflow, which is also longer than any of a source: it runs up to three hooks. */
+export const MAX_TRANSITION_MS = 3 * HOOK_DEADLINE_MS;
 
 /** Runs a hook of a deployment. @throws Problem 400 with the component's message */
 export async function runHook(

@@ -1,4 +1,3 @@
-import { newSecret } from '@wellspring/core/ids';
 import { Problem } from '@wellspring/core/problem';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
 import { sources } from '@wellspring/store/collections/sources';
@@ -19,7 +18,7 @@ interface Undoing {
  * @throws Unavailable when the store or the runner does not answer: the source stays `updating`, and is recovered later
  */
 export async function undo(context: SourcesContext, sourceId: string, undoing: Undoing): Promise<void> {
-  const { deps, interfaces, removeEmitter } = context;
+  const { deps, interfaces, removeEmitter, attempts } = context;
   const rows = deps.store.collection(sources);
   const found = await rows.getVersioned(sourceId);
   // Deleted meanwhile, with its owner: removes rows created since then.
@@ -30,7 +29,7 @@ export async function undo(context: SourcesContext, sourceId: string, undoing: U
   const { revert } = transition;
   const moved = source.deployment_id !== revert.deployment_id || source.active !== revert.active;
   // A new attempt: what is left of the update writes nothing more.
-  const id = newSecret();
+  const id = attempts.next();
   const until = deps.clock.now() + MAX_STEP_MS;
   const reverted = { ...source, ...revert, transition: { ...transition, id, until } };
   // The row has changed since it was read: decides anew.

@@ -2,6 +2,7 @@ import { createFairPermits, withPermit } from '@wellspring/core/fair-permits';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
 import type { CollectionDefinition, Row, Where } from '@wellspring/store/port';
 import type { SourcesContext } from './context.ts';
+import { MAX_TRANSITION_MS } from './hooks.ts';
 
 const RECOVERY_INTERVAL_MS = 60_000;
 /** Recoveries in progress. Their hooks may hang, and must hold up neither those of other owners nor all of their own. */
@@ -12,7 +13,7 @@ const MAX_RECOVERIES_OF_OWNER = 4;
 interface Changing extends Row {
   owner_id: string;
   status: 'deploying' | 'updating' | 'live' | 'deleting';
-  transition: { until: number } | null;
+  transition: { id: string; until: number } | null;
 }
 
 interface Recovery<T extends Changing> {
@@ -21,13 +22,17 @@ interface Recovery<T extends Changing> {
   /** Of the rows, in log records. */
   kind: 'source' | 'workflow';
   collection: CollectionDefinition<T>;
-  /** Completes or undoes what a crash has interrupted. */
+  /** Completes or undoes what was interrupted. */
   recover(row: T): Promise<void>;
 }
 
-/** Looks for rows whose creation, update or deletion was interrupted by a crash. */
+/** Looks for rows whose creation, update or deletion was interrupted by a crash, or by an outage of the store. */
 export function recoveryWorker<T extends Changing>(
-  { deps: { store, clock, log, config }, oneAtATime }: Pick<SourcesContext, 'deps' | 'oneAtATime'>,
+  {
+    deps: { store, clock, log, config },
+    oneAtATime,
+    attempts,
+  }: Pick<SourcesContext, 'deps' | 'oneAtATime' | 'attempts'>,
   { name, kind, collection, recover }: Recovery<T>,
 ): BackgroundWorker {
   const rows = store.collection(collection);
@@ -36,10 +41,15 @@ export function recoveryWorker<T extends Changing>(
   /** By id, from when it waits for its permit. */
   const recovering = new Map<string, Promise<void>>();
 
-  /** No other process is working on it. */
-  const isAbandoned = ({ transition }: T) =>
-    // A single process would know its own transitions.
-    config.mode === 'embedded' || clock.now() >= (transition?.until ?? 0);
+  /** Nothing but this process may be working on it. */
+  function isAbandoned({ transition }: T): boolean {
+    if (config.mode === 'embedded' || transition === null) return true;
+    // Its undoing has failed, too: the store was unavailable.
+    if (attempts.isOwn(transition.id)) return true;
+    const left = transition.until - clock.now();
+    // The clock of a process that crashed was ahead, by more than one of a running process may be.
+    return left <= 0 || left > 2 * MAX_TRANSITION_MS;
+  }
 
   async function recoverOne(id: string): Promise<void> {
     // Reread: another process may have finished it meanwhile.

@@ -3,6 +3,7 @@ import { createQuotas } from '@wellspring/runtime/quotas';
 import { removeEmitter } from '@wellspring/runtime/remove-emitter';
 import type { Service } from '@wellspring/runtime/service';
 import { accountRoutes } from './accounts.ts';
+import { createAttempts } from './attempts.ts';
 import type { SourcesContext, SourcesDeps } from './context.ts';
 import { createSourceRoute } from './create-source.ts';
 import { deleteSourceRoute } from './delete-source.ts';
@@ -28,6 +29,7 @@ export function createSourcesService(deps: SourcesDeps): Service {
     presentSource: createPresentSource(deps, interfaces),
     removeEmitter: (id) => removeEmitter(deps, id),
     oneAtATime: createKeyedQueue(),
+    attempts: createAttempts(),
     configurator: createConfigurator(deps),
     quotas: createQuotas(deps),
   };

@@ -1,5 +1,4 @@
-import { HOOK_DEADLINE_MS } from '@wellspring/contract/calls';
-import { newId, newSecret } from '@wellspring/core/ids';
+import { newId } from '@wellspring/core/ids';
 import { conflict, notFound, Problem } from '@wellspring/core/problem';
 import { checkOwner } from '@wellspring/runtime/check-owner';
 import { openValues } from '@wellspring/runtime/secret-values';
@@ -16,7 +15,7 @@ import {
 import { findOrInsert } from '@wellspring/store/insert-new';
 import type { Versioned } from '@wellspring/store/port';
 import type { SourcesContext } from '../context.ts';
-import { runDeactivate } from '../hooks.ts';
+import { MAX_TRANSITION_MS, runDeactivate } from '../hooks.ts';
 import { newSteps } from './deploy-steps.ts';
 import { readDefinition, type WorkflowDefinition } from './read-definition.ts';
 import { checkTrigger, deploymentOf, isUnchanged, makeSource, type Trigger, withMasked } from './trigger.ts';
@@ -45,14 +44,14 @@ interface Prepared {
 }
 
 export function createWorkflows(context: SourcesContext): Workflows {
-  const { deps, removeEmitter, oneAtATime } = context;
+  const { deps, removeEmitter, oneAtATime, attempts } = context;
   const { store, clock } = deps;
   const rows = store.collection(workflows);
   const deploymentRows = store.collection(workflowDeployments);
   const stepRows = store.collection(deployments);
   const subscriptionRows = store.collection(subscriptions);
   const seconds = () => Math.floor(clock.now() / 1000);
-  const until = () => clock.now() + 3 * HOOK_DEADLINE_MS;
+  const until = () => clock.now() + MAX_TRANSITION_MS;
 
   /** Owners whose sources and components a workflow of this owner may use. */
   async function readersOf(ownerId: string): Promise<string[]> {
@@ -196,7 +195,7 @@ export function createWorkflows(context: SourcesContext): Workflows {
       const id = newId('p');
       const { definition, trigger, deployment, steps } = await prepare({ id, owner_id }, given);
       const made = 'deployment' in trigger! ? trigger.deployment.source_id : undefined;
-      const attempt = newSecret();
+      const attempt = attempts.next();
       const row: WorkflowRow = {
         id,
         owner_id,
@@ -231,7 +230,7 @@ export function createWorkflows(context: SourcesContext): Workflows {
         const { definition, trigger, deployment, steps } = await prepare(before, given, before);
         const made = trigger && 'deployment' in trigger ? trigger.deployment.source_id : undefined;
         const source_id = trigger && 'source_id' in trigger ? trigger.source_id : (made ?? before.source_id);
-        const attempt = newSecret();
+        const attempt = attempts.next();
         const transition = {
           id: attempt,
           until: until(),
@@ -283,7 +282,7 @@ export function createWorkflows(context: SourcesContext): Workflows {
       if (row.status !== 'updating') return discard(row);
       const { row: found, version } = await during(row.id, row.transition?.id);
       // A new attempt: what is left of the former writes nothing more.
-      const attempt = newSecret();
+      const attempt = attempts.next();
       const transition = { ...found.transition!, id: attempt, until: until() };
       if (await rows.replace({ ...found, transition }, version)) await finish(row.id, attempt);
     },
