@@ -37,3 +37,28 @@ test('expired files are removed also while rows cannot be', async () => {
   await ports.close();
   await dir.remove();
 });
+
+test('expired files are removed every ten minutes, also after the clock was set back', async () => {
+  const [ports, dir, fake] = [openPorts(), await tempDir(), createFakeClock()];
+  let back = 0;
+  const clock = { ...fake, now: () => fake.now() - back };
+  const blob = createEmbeddedBlob(dir.path, { clock });
+  const config = { ...readConfig({ env: {} }), adminKey: null };
+  const stopping = new AbortController();
+  const worker = housekeepingWorker({ store: ports.store, blob, clock, log: silentLog, config });
+  const running = worker.run(stopping.signal);
+  for (const day of [0, 24 * 3_600_000]) {
+    await fake.asleep();
+    back = day;
+    const id = await blob.put(Buffer.from('file'), { ttlMs: 1_000 });
+    await fake.advance(10 * 60_000);
+    await eventually(async () =>
+      (await readdir(dir.path, { recursive: true })).every((file) => !file.includes(id)),
+    );
+  }
+  stopping.abort();
+  await running;
+  await blob.close();
+  await ports.close();
+  await dir.remove();
+});

@@ -1,10 +1,8 @@
-import { untilAborted } from '@wellspring/core/until-aborted';
 import { prune } from '@wellspring/store/retention';
-import cron from 'node-cron';
 import type { Deps } from './deps.ts';
 import type { BackgroundWorker } from './service.ts';
 
-const EVERY_TEN_MINUTES = '*/10 * * * *';
+const INTERVAL_MS = 10 * 60_000;
 
 type HousekeepingDeps = Pick<Deps, 'store' | 'blob' | 'clock' | 'log' | 'config'>;
 
@@ -27,10 +25,11 @@ export function housekeepingWorker({ store, blob, clock, log, config }: Housekee
   return {
     name: 'housekeeping',
     async run(signal) {
-      const task = cron.schedule(EVERY_TEN_MINUTES, () => clean(signal), { noOverlap: true });
-      await clean(signal);
-      await untilAborted(signal);
-      await task.destroy();
+      while (!signal.aborted) {
+        await clean(signal);
+        // Not until a time of day, for which it would wait again after the clock was set back.
+        await clock.sleep(INTERVAL_MS, signal);
+      }
     },
   };
 }

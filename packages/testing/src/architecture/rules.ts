@@ -123,7 +123,6 @@ export const IMPORTERS: Record<string, string> = {
   croner: 'packages/core/src/schedule.ts',
   leven: 'packages/core/src/nearest.ts',
   'lru-cache': 'packages/core/src/lru.ts',
-  'node-cron': 'packages/runtime/src/housekeeping.ts',
   got: 'services/components/src/fetch-code.ts',
   pino: 'packages/runtime/src/log.ts',
   'prom-client': 'packages/runtime/src/metrics.ts',
