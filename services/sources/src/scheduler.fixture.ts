@@ -94,7 +94,10 @@ export function createHarness() {
       return patched;
     },
   };
-  const dyingStore: Store = { ...store, collection: (() => dyingRows) as never };
+  const storeOf = (some: Partial<typeof rows>): Store => ({
+    ...store,
+    collection: (() => ({ ...dyingRows, ...some })) as never,
+  });
   let abort = new AbortController();
   let running: Promise<void> | undefined;
 
@@ -105,7 +108,9 @@ export function createHarness() {
     pubsub,
     ...time,
     dues: () => jobs.map(({ trigger }) => (trigger.kind === 'timer' ? trigger.due_at : Number.NaN)),
-    another: () => schedulerWorker({ ...ports, store: dyingStore, queue: dyingQueue, clock: time.clock }),
+    /** @param some operations on timers that it has instead of the real ones */
+    another: (some: Partial<typeof rows> = {}) =>
+      schedulerWorker({ ...ports, store: storeOf(some), queue: dyingQueue, clock: time.clock }),
     up() {
       abort = new AbortController();
       running = harness.another().run(abort.signal);

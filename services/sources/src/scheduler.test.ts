@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { Unavailable } from '@wellspring/core/unavailable';
 import { TIMERS_CHANGED } from '@wellspring/pubsub/port';
 import { forEachTest } from '@wellspring/testing/lifetimes';
 import fc from 'fast-check';
@@ -186,6 +187,36 @@ describe('the scheduler', () => {
     await h.pass(60_000);
     expect(h.dues()).toEqual([START + 60_000]);
     expect((await h.rows.get('dc_0000000002/timer'))?.due_at).toBeNull();
+  });
+
+  test('looks at all timers once, page by page, also when it is restarted after a failure', async () => {
+    const ids = Array.from({ length: 250 }, (_, i) => `dc_${String(i).padStart(10, '0')}`);
+    await h.rows.insertMany(
+      ids.map((id) => timer({ id: `${id}/timer`, source_id: id, interval_seconds: 60, due_at: START + 3e6 })),
+    );
+    const limits: unknown[] = [];
+    let isFull = true;
+    const worker = h.another({
+      list(options) {
+        limits.push(options?.limit);
+        return h.rows.list(options);
+      },
+      async claim(...args) {
+        if (isFull) throw new Unavailable('The disk is full.');
+        return h.rows.claim(...args);
+      },
+    });
+    const stop = new AbortController();
+    await expect(worker.run(stop.signal)).rejects.toThrow('The disk is full.');
+    // No leased timers; three pages of waiting ones.
+    expect(limits.splice(0)).toEqual([100, 100, 100, 100]);
+    expect(await h.rows.count({ due_at: START + 60_000 })).toBe(250);
+    isFull = false;
+    const running = worker.run(stop.signal);
+    await h.asleep();
+    expect(limits.splice(0)).toEqual([1]);
+    stop.abort();
+    await running;
   });
 
   const fault = fc.constantFrom<Fault>(...FAULTS);

@@ -1,3 +1,4 @@
+import { setImmediate as turn } from 'node:timers/promises';
 import type { RunJob } from '@wellspring/contract/messages';
 import { derivedRunId } from '@wellspring/core/ids';
 import { nextAfter, nextTick, type Schedule } from '@wellspring/core/schedule';
@@ -14,6 +15,8 @@ const MAX_SLEEP_MS = 5_000;
 /** Ticks of this time are claimed together. */
 const MIN_SLEEP_MS = 20;
 const BATCH_SIZE = 500;
+/** Timers whose next tick is computed in one turn of the event loop; that of a cron expression takes 0.14 ms. */
+const PAGE_SIZE = 100;
 const RETRY_DELAY_MS = 1_000;
 /** Retry delay of a schedule that is no longer valid, e.g. because its time zone was abolished. */
 const INVALID_SCHEDULE_DELAY_MS = 24 * 3_600_000;
@@ -38,6 +41,8 @@ export function schedulerWorker({
   const rows = store.collection(timers);
   /** When expired leases were last looked for. */
   let lookedAt = Number.NEGATIVE_INFINITY;
+  /** Time of the last batch; a clock that shows less was put back, perhaps while no scheduler ran. Survives a restart of the worker. */
+  let seen = Number.POSITIVE_INFINITY;
 
   const claim = (where: Where<TimerRow>, until: number) =>
     rows.claim({ where, orderBy: 'due_at', order: 'asc', limit: BATCH_SIZE }, { lease_until: until });
@@ -98,32 +103,46 @@ export function schedulerWorker({
     }
   }
 
-  /** Reschedules timers that were set before the clock was put back: none is due later than its next tick. */
-  async function bringForward(): Promise<void> {
-    const now = clock.now();
-    for (const { id, lease_until } of await rows.list({
-      where: { lease_until: { gt: now + LEASE_MS + MAX_CLOCK_SKEW_MS } },
-    })) {
-      await rows.patch(id, { lease_until: now }, { lease_until });
+  /** Other work of the process goes on between the pages. */
+  async function* pagesOf(where: Where<TimerRow>, signal: AbortSignal): AsyncGenerator<TimerRow[]> {
+    for (let after = ''; !signal.aborted; ) {
+      const page = await rows.list({
+        where: { ...where, id: { gt: after } },
+        orderBy: 'id',
+        order: 'asc',
+        limit: PAGE_SIZE,
+      });
+      yield page;
+      if (page.length < PAGE_SIZE) return;
+      after = page.at(-1)!.id;
+      await turn();
     }
-    for (const row of await rows.list({
-      where: { lease_until: null, due_at: { gt: now + MAX_CLOCK_SKEW_MS } },
-    })) {
-      const next = nextOf(row, now);
-      if (next !== undefined && row.due_at! > next + MAX_CLOCK_SKEW_MS)
-        await rows.patch(row.id, { due_at: next }, { due_at: row.due_at, lease_until: null });
+  }
+
+  /** Reschedules timers that were set before the clock was put back: none is due later than its next tick. */
+  async function bringForward(now: number, signal: AbortSignal): Promise<void> {
+    const leased = { lease_until: { gt: now + LEASE_MS + MAX_CLOCK_SKEW_MS } };
+    for await (const page of pagesOf(leased, signal))
+      for (const { id, lease_until } of page) await rows.patch(id, { lease_until: now }, { lease_until });
+    const waiting = { lease_until: null, due_at: { gt: now + MAX_CLOCK_SKEW_MS } };
+    for await (const page of pagesOf(waiting, signal)) {
+      for (const row of page) {
+        const next = nextOf(row, now);
+        if (next !== undefined && row.due_at! > next + MAX_CLOCK_SKEW_MS)
+          await rows.patch(row.id, { due_at: next }, { due_at: row.due_at, lease_until: null });
+      }
     }
   }
 
   return {
     name: 'sources.scheduler',
     async run(signal) {
-      let seen = Number.POSITIVE_INFINITY;
       const sleeper = createSleeper(clock);
       const unsubscribe = pubsub.subscribe(TIMERS_CHANGED, sleeper.wake);
       try {
         while (!signal.aborted) {
-          if (clock.now() < seen - MAX_CLOCK_SKEW_MS) await bringForward();
+          const now = clock.now();
+          if (now < seen - MAX_CLOCK_SKEW_MS) await bringForward(now, signal);
           seen = clock.now();
           const wait = await fireDue(seen);
           if (wait !== undefined) {
