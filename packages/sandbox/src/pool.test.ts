@@ -52,7 +52,7 @@ test('a failed start releases its permit; closing rejects waiting requests', asy
   pool.close();
   for (const one of begun.slice(1)) one.resolve();
   expect(await Promise.all(outcomes)).toEqual([
-    'Error: no memory',
+    'Unavailable: No sandbox process can be started: no memory',
     'ready',
     'ready',
     'ready',
@@ -88,7 +88,9 @@ test('failed starts are retried with backoff, one at a time, and logged once', a
     begun[at]!.reject(new Error('refused'));
   }
   expect(wakings).toEqual([100, 200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 30_000]);
-  expect(lines).toEqual([['sandbox.start_failed', { error: 'Error: refused' }]]);
+  expect(lines).toEqual([
+    ['sandbox.start_failed', { error: 'Unavailable: No sandbox process can be started: refused' }],
+  ]);
 
   await clock.asleep();
   await clock.advance(30_000);
@@ -109,8 +111,18 @@ test('an error of `start` counts as a failed start; closing ends the backoff', a
   };
   const pool = createPool({ start, target: 1, processors: 2, clock, log });
   await clock.asleep();
-  expect(lines).toEqual([['sandbox.start_failed', { error: 'Error: no space left on device' }]]);
-  await expect(pool.take('one')).rejects.toThrow('no space left on device');
+  expect(lines).toEqual([
+    [
+      'sandbox.start_failed',
+      { error: 'Unavailable: No sandbox process can be started: no space left on device' },
+    ],
+  ]);
+  // Not a fault of the call, which is repeated without limit.
+  await expect(pool.take('one')).rejects.toMatchObject({
+    name: 'Unavailable',
+    message: 'No sandbox process can be started: no space left on device',
+    cause: { message: 'no space left on device' },
+  });
   pool.close();
   await settled();
   expect(clock.wakings()).toEqual([]);

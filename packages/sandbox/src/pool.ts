@@ -17,7 +17,7 @@ export interface Pool {
   /**
    * A ready process from the pool, or a new one if the pool is empty. Starts are shared fairly between owners, so
    * that an owner with many sources does not delay others.
-   * @throws Error if the pool is closed
+   * @throws Unavailable if no process can be started, or the pool is closed
    */
   take(ownerId: string): Promise<UnusedProcess>;
   readonly size: number;
@@ -25,6 +25,11 @@ export interface Pool {
   close(): void;
 }
 
+/** A process without code does not start: neither the code nor the call is at fault. */
+const startFailed = (cause: unknown) =>
+  new Unavailable(`No sandbox process can be started: ${cause instanceof Error ? cause.message : cause}`, {
+    cause,
+  });
 /** The process ends: calls are not at fault, and are made elsewhere. */
 export const sandboxClosed = () => new Unavailable('The sandbox is closed.');
 /** Maximum of concurrent starts in advance. */
@@ -77,12 +82,19 @@ export function createPool({
   let failures = 0;
   let backingOff = false;
 
-  /** @throws Error when the process ended before it was ready */
-  async function start(preload: boolean): Promise<UnusedProcess> {
+  async function startReady(preload: boolean): Promise<UnusedProcess> {
     const unused = await startProcess(preload);
     const { child } = unused;
     const late = setTimeout(() => child.kill('crash', 'The process was not ready in time.'), MAX_START_MS);
     await child.ready.finally(() => clearTimeout(late));
+    return unused;
+  }
+
+  /** @throws Unavailable when it cannot be started, or ends before it is ready */
+  async function start(preload: boolean): Promise<UnusedProcess> {
+    const unused = await startReady(preload).catch((error: unknown) => {
+      throw startFailed(error);
+    });
     if (failures > 0) log.info({ failures }, 'sandbox.start_succeeded');
     failures = 0;
     return unused;
