@@ -47,6 +47,8 @@ export interface EgressOptions {
   config: RelayConfig;
   log: Log;
   metrics: Metrics;
+  /** For tests. */
+  spawnProcess?: (...args: Parameters<typeof spawn>) => ChildProcess;
 }
 
 interface Assignment {
@@ -67,11 +69,20 @@ const LINES_PER_SECOND = 1;
 const LINE_BURST = 100;
 const MAX_LOGGED_OWNERS = 1000;
 const RESTART_BACKOFF = { baseMs: 50, maxMs: 5_000 };
+/** The machine lacks something at the moment: the user of the relay is not at fault. */
+const NO_RESOURCES: ReadonlySet<string | undefined> = new Set(['EAGAIN', 'EMFILE', 'ENFILE', 'ENOMEM']);
 /** After this uptime, the next failure counts as the first one. */
 const STABLE_MS = 60_000;
 const HEAP_MB = 256;
 
-export function startEgress({ node, program, config, log, metrics }: EgressOptions): Egress {
+export function startEgress({
+  node,
+  program,
+  config,
+  log,
+  metrics,
+  spawnProcess = spawn,
+}: EgressOptions): Egress {
   const sandboxes = new Map<string, Assignment>();
   /** Closed sandboxes whose last report may not have arrived. */
   const leaving = createLru<Assignment>(MAX_LEAVING);
@@ -148,38 +159,43 @@ export function startEgress({ node, program, config, log, metrics }: EgressOptio
 
   function start(): void {
     const startedAt = performance.now();
-    const child = spawn(node, [`--max-old-space-size=${HEAP_MB}`, program], {
-      ...user,
-      detached: true,
-      cwd: '/',
-      env: { UV_THREADPOOL_SIZE: String(LOOKUP_THREADS) },
-      stdio: ['pipe', 'pipe', 'pipe'],
-    });
-    relay = child;
+    const end = Promise.withResolvers<void>();
+    ended = end.promise;
     let stderr = '';
-    child.stdin.on('error', () => {});
-    child.stdout.on(
+    let hasEnded = false;
+    const onEnd = (error?: NodeJS.ErrnoException) => {
+      if (hasEnded) return;
+      hasEnded = true;
+      relay = undefined;
+      end.resolve();
+      if (disposed) return;
+      if (error && user && !NO_RESOURCES.has(error.code)) stayPlatformUser(error);
+      failures = performance.now() - startedAt > STABLE_MS ? 1 : failures + 1;
+      log.error({ error: error?.message ?? stderr.trim() }, 'egress.relay_ended');
+      timer = setTimeout(start, backoff(failures, RESTART_BACKOFF));
+    };
+    try {
+      relay = spawnProcess(node, [`--max-old-space-size=${HEAP_MB}`, program], {
+        ...user,
+        detached: true,
+        cwd: '/',
+        env: { UV_THREADPOOL_SIZE: String(LOOKUP_THREADS) },
+        stdio: ['pipe', 'pipe', 'pipe'],
+      });
+    } catch (error) {
+      onEnd(error as Error);
+      return;
+    }
+    relay.once('error', onEnd);
+    relay.once('close', () => onEnd());
+    // Without file descriptors the process has no streams, and its error follows.
+    relay.stdin?.on('error', () => {});
+    relay.stdout?.on(
       'data',
       createLineReader(MAX_REPORT_BYTES, (line) => receive(JSON.parse(line) as Report)),
     );
-    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    relay.stderr?.setEncoding('utf8').on('data', (text: string) => {
       stderr = (stderr + text).slice(-2048);
-    });
-    ended = new Promise((resolve) => {
-      let hasEnded = false;
-      const onEnd = (error?: NodeJS.ErrnoException) => {
-        if (hasEnded) return;
-        hasEnded = true;
-        if (relay === child) relay = undefined;
-        resolve();
-        if (disposed) return;
-        if (error && user) stayPlatformUser(error);
-        failures = performance.now() - startedAt > STABLE_MS ? 1 : failures + 1;
-        log.error({ error: error?.message ?? stderr.trim() }, 'egress.relay_ended');
-        timer = setTimeout(start, backoff(failures, RESTART_BACKOFF));
-      };
-      child.once('error', onEnd);
-      child.once('close', () => onEnd());
     });
     send(config);
     for (const [id, list] of networks) send({ type: 'owner', owner: id, networks: list });
