@@ -6,6 +6,7 @@ import { type CallChannel, openCallChannel } from './call-channel.ts';
 import { type ChannelEvents, openRecoveringChannel, type RecoveringChannel } from './channel.ts';
 import { openConnection } from './connection.ts';
 import { watchNodes } from './nodes.ts';
+import { onOwnChannel } from './own-channel.ts';
 import { createPublisher, type Publisher } from './publisher.ts';
 
 /**
@@ -95,20 +96,19 @@ export async function openAmqp({
   }
   /** Whether the broker answers on one connection; the other one is watched by its heartbeat. */
   async function answers(): Promise<boolean> {
-    const channel = await (await consuming.model())?.createChannel();
-    await channel?.close();
-    return channel !== undefined && publishing.isUp;
+    const model = await consuming.model();
+    if (model) await onOwnChannel(model, async () => {});
+    return model !== undefined && publishing.isUp;
   }
 
   /** @returns false if it exists with another one; undefined without a connection */
   async function declareExchange(name: string, alternateExchange: string): Promise<boolean | undefined> {
     try {
-      const channel = await (await consuming.model())?.createChannel();
-      // The call fails, too.
-      channel?.on('error', () => {});
-      await channel?.assertExchange(name, 'fanout', { durable: true, alternateExchange });
-      await channel?.close();
-      return channel && true;
+      const model = await consuming.model();
+      if (!model) return undefined;
+      const options = { durable: true, alternateExchange };
+      await onOwnChannel(model, (channel) => channel.assertExchange(name, 'fanout', options));
+      return true;
     } catch (error) {
       const { code, message } = error as Error & { code?: number };
       if (code === PRECONDITION_FAILED) return false;
