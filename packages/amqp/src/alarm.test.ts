@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { createByteBudget } from '@wellspring/core/byte-budget';
 import { silentLog } from '@wellspring/core/log';
-import { Unavailable } from '@wellspring/core/unavailable';
+import { NotSent, Unavailable } from '@wellspring/core/unavailable';
 import { eventually } from '@wellspring/testing/eventually';
 import { closeAfterEach, forSuite } from '@wellspring/testing/lifetimes';
 import { startRabbit } from '@wellspring/testing/servers/rabbitmq';
@@ -41,13 +41,17 @@ await withPrograms(['rabbitmq'], () => {
     const content = Buffer.alloc(100 * KB);
     const confirmed: string[] = [];
     const refused: unknown[] = [];
+    const notSent = new Set<string>();
     let nth = 0;
     let mostUsed = 0;
     const publish = () => {
       const messageId = `m${++nth}`;
       const sent = publisher.publish({ routingKey: queue, content, options: { messageId } }).then(
         () => confirmed.push(messageId),
-        (error: unknown) => refused.push(error),
+        (error: unknown) => {
+          refused.push(error);
+          if (error instanceof NotSent) notSent.add(messageId);
+        },
       );
       mostUsed = Math.max(mostUsed, unconfirmed.used);
       return sent;
@@ -76,6 +80,7 @@ await withPrograms(['rabbitmq'], () => {
     for (let round = 0; round < 20; round++) await many();
     expect([confirmed.length, refused.length]).toEqual([before[0], before[1]! + 4_000]);
     expect(refused.every((error) => error instanceof Unavailable)).toBe(true);
+    expect(notSent.size).toBeGreaterThanOrEqual(4_000);
     expect(mostUsed).toBeLessThanOrEqual(BUDGET);
 
     await server.alarm(false);
@@ -88,6 +93,7 @@ await withPrograms(['rabbitmq'], () => {
     await many();
     expect(confirmed.length).toBeGreaterThanOrEqual(then + 201);
     await eventually(() => new Set(confirmed).isSubsetOf(new Set(arrived)));
+    expect(notSent.isDisjointFrom(new Set(arrived))).toBe(true);
     expect(unconfirmed.used).toBe(0);
   }, 60_000);
 

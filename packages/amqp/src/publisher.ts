@@ -1,7 +1,7 @@
 import type { ByteBudget } from '@wellspring/core/byte-budget';
 import { createLinkedList } from '@wellspring/core/linked-list';
 import type { Log } from '@wellspring/core/log';
-import { Unavailable } from '@wellspring/core/unavailable';
+import { NotSent, Unavailable } from '@wellspring/core/unavailable';
 import { withTimeout } from '@wellspring/core/with-timeout';
 import type { ConfirmChannel, Options } from 'amqplib';
 import { type ChannelEvents, openRecoveringChannel } from './channel.ts';
@@ -39,7 +39,7 @@ export interface Publisher {
   /**
    * Resolves when the broker has confirmed the message; in a quorum queue it is durable then.
    * @throws Unroutable when no queue is bound for it; Unavailable when it was not confirmed in time (it may have been
-   * enqueued all the same), or the broker blocks publishers; RangeError when it is larger than MAX_MESSAGE_BYTES
+   * enqueued all the same); NotSent while the broker blocks publishers; RangeError when it is larger than MAX_MESSAGE_BYTES
    */
   publish(message: Message): Promise<void>;
   /** Waits at most 2 seconds for outstanding confirms. */
@@ -245,12 +245,13 @@ export function createPublisher(options: PublisherOptions): Publisher {
     timer = undefined;
   }
 
-  const refusalOf = ({ reason }: Blocked) => new Unavailable(`RabbitMQ blocks publishers: ${reason}.`);
+  const refusalOf = ({ reason }: Blocked, wasSent = false) =>
+    new (wasSent ? Unavailable : NotSent)(`RabbitMQ blocks publishers: ${reason}.`);
   function refuseWaiting(alarm: Blocked): void {
     for (const entry of waiting) {
       entry.leave();
       releaseBytes(entry);
-      entry.reject(refusalOf(alarm));
+      entry.reject(refusalOf(alarm, entry.isRedelivered));
     }
   }
   /** Only while messages are under way: an idle process sleeps. */

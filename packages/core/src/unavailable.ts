@@ -3,6 +3,11 @@ export class Unavailable extends Error {
   override readonly name: string = 'Unavailable';
 }
 
+/** A message was not sent, and will not be: what was stored for it can be removed. */
+export class NotSent extends Unavailable {
+  override readonly name = 'NotSent';
+}
+
 /** A server refuses an operation that the platform's account on it has no right to; an operator can grant the right. */
 export class AccessDenied extends Unavailable {
   override readonly name = 'AccessDenied';

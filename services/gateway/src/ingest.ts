@@ -9,7 +9,7 @@ import { createHold, type Hold } from '@wellspring/core/byte-budget';
 import { newId, newRunId } from '@wellspring/core/ids';
 import { formatOrderingKey } from '@wellspring/core/ordering-key';
 import { Problem } from '@wellspring/core/problem';
-import { asUnavailable, Unavailable } from '@wellspring/core/unavailable';
+import { asUnavailable, NotSent, Unavailable } from '@wellspring/core/unavailable';
 import { decodeUtf8 } from '@wellspring/core/utf8';
 import { onceClosed } from '@wellspring/http/once-closed';
 import { BodyTooLarge, ClientLeft, forgetBody, NoRoomForBody, readBody } from '@wellspring/http/read-body';
@@ -129,6 +129,8 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
     endpoint: EndpointRow;
     /** Its bytes, until its job is durable; then those of its wait for a custom response. */
     held: Hold;
+    /** Removes its files. */
+    discard?: () => Promise<void>;
   }
 
   /**
@@ -168,9 +170,11 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
       job.reply_to = replyTo;
       if (endpoint.reply_by !== null) job.reply_by = endpoint.reply_by;
     }
-    await queue.publish('runs', {
-      key: nextKey(endpoint.source_id, endpoint.concurrency),
-      payload: JSON.stringify(job),
+    const key = nextKey(endpoint.source_id, endpoint.concurrency);
+    await queue.publish('runs', { key, payload: JSON.stringify(job) }).catch(async (error: unknown) => {
+      // Clients repeat the call: during a long alarm of the broker, files that no job names would fill the disk.
+      if (error instanceof NotSent) await accepted.discard?.();
+      throw error;
     });
     forgetBody(req);
     held.release();
@@ -243,11 +247,8 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
   const nextKey = (sourceId: string, concurrency: number) =>
     formatOrderingKey({ sourceId, shard: concurrency > 1 ? calls++ % concurrency : undefined });
 
-  async function toRecord(
-    req: IncomingMessage,
-    { key, rest, endpoint }: Call,
-    body: Buffer,
-  ): Promise<HttpRequestRecord> {
+  async function toRecord(req: IncomingMessage, accepted: Call, body: Buffer): Promise<HttpRequestRecord> {
+    const { key, rest, endpoint } = accepted;
     const mark = rest.indexOf('?');
     const path = mark < 0 ? rest : rest.slice(0, mark);
     const client_ip = clientIp(req);
@@ -262,8 +263,9 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
     };
     if (body.length === 0) return record;
     if (isMultipart(req)) {
-      const fields = await readMultipart(endpoint.owner_id, headers, body);
-      if (fields) record.multipart = fields;
+      const found = await readMultipart(endpoint.owner_id, headers, body);
+      if (found) record.multipart = found.fields;
+      if (found) accepted.discard = found.discard;
     }
     if (body.length > LIMITS.endpointBody) {
       if (record.multipart === undefined) throw new BodyTooLarge();

@@ -1,5 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { systemClock } from '@wellspring/core/clock';
+import { NotSent } from '@wellspring/core/unavailable';
 import { BodyTooLarge } from '@wellspring/http/read-body';
 import type { Config } from '@wellspring/runtime/config';
 import { seal } from '@wellspring/testing/service-harness';
@@ -36,6 +37,20 @@ test('other work goes on while bodies of small parts are parsed', async () => {
   await Promise.all(Array.from({ length: 10 }, () => readMultipart('u_1', HEADERS, body)));
   clearImmediate(timer);
   expect(turns).toBeGreaterThan(50);
+});
+
+test('files of calls that the broker refuses take no space', async () => {
+  await using platform = await startGateway({ config: { endpointFilesMb: 16 } });
+  const { queue, blob } = platform.deps;
+  const { publish } = queue;
+  const { id } = await platform.endpoint();
+  const call = () => platform.call('POST', `/e/${id}`, { headers: HEADERS, body: file(5_000_000) });
+  queue.publish = () => Promise.reject(new NotSent('RabbitMQ blocks publishers: memory.'));
+  for (let n = 0; n < 4; n++) expect((await call()).status).toBe(503);
+  expect(await blob.list()).toEqual([]);
+  queue.publish = publish;
+  expect((await call()).status).toBe(200);
+  expect(await blob.list()).toHaveLength(1);
 });
 
 test('calls get 503 when their owner has left too many files, those of another owner do not', async () => {

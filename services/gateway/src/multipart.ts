@@ -33,6 +33,12 @@ interface File {
   bytes: Buffer;
 }
 
+interface Multipart {
+  fields: Record<string, unknown>;
+  /** Removes the files, of a call that was not accepted. */
+  discard(): Promise<void>;
+}
+
 /**
  * The fields of a multipart body as an object. A file becomes `{url, filename, mimetype}` and a blob, whose signed URL
  * is valid for 30 minutes. Undefined if the body is malformed or has too many files.
@@ -44,7 +50,7 @@ export type ReadMultipart = (
   ownerId: string,
   headers: Record<string, string>,
   body: Buffer,
-) => Promise<Record<string, unknown> | undefined>;
+) => Promise<Multipart | undefined>;
 
 type MultipartDeps = Pick<Deps, 'blob' | 'config' | 'clock' | 'seal'>;
 
@@ -53,18 +59,23 @@ export function createMultipart({ blob, config, clock, seal }: MultipartDeps): R
   const parsing = createFairPermits({ total: 1 });
   const budget = createFileBudget(config.endpointFilesMb * 1024 * 1024, { keptMs: FILE_KEPT_MS, clock });
 
-  async function store(ownerId: string, files: readonly File[]): Promise<string[]> {
+  async function store(ownerId: string, files: readonly File[]) {
     const giveBack = budget.take(
       ownerId,
       files.map(({ bytes }) => bytes),
     );
     if (!giveBack) throw new NoRoomForBody();
     try {
-      return await Promise.all(
+      const ids = await Promise.all(
         files.map(({ filename, mimetype, bytes }) =>
           blob.put(bytes, { ttlMs: FILE_TTL_MS, contentType: mimetype, filename }),
         ),
       );
+      const discard = async () => {
+        await Promise.all(ids.map((id) => blob.remove(id)));
+        giveBack();
+      };
+      return { ids, discard };
     } catch (error) {
       giveBack();
       throw error;
@@ -75,13 +86,14 @@ export function createMultipart({ blob, config, clock, seal }: MultipartDeps): R
     const parsed = await withPermit(parsing, ownerId, () => parse(headers, body));
     if (!parsed) return undefined;
     const { fields, files } = parsed;
-    const ids = files.length > 0 ? await store(ownerId, files) : [];
+    const { ids, discard } =
+      files.length > 0 ? await store(ownerId, files) : { ids: [], discard: async () => {} };
     files.forEach(({ name, filename, mimetype }, index) => {
       const until = clock.now() + FILE_TTL_MS;
       const url = blobUrl({ config, seal }, { id: ids[index]!, ownerId, until });
       add(fields, name, { url, filename, mimetype });
     });
-    return fields;
+    return { fields, discard };
   };
 }
 
