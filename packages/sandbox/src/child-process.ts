@@ -55,6 +55,7 @@ export function createChild({ spawned, tier, directory, clock, turns, parser, bl
     }
     call.began = performance.now();
     timeout.set(call.began + call.timeoutMs, call.began);
+    call.onBegin?.();
   }
 
   /** Durations of the current call. */
@@ -246,7 +247,7 @@ export function createChild({ spawned, tier, directory, clock, turns, parser, bl
       });
       return checking;
     },
-    call(frame, host, { timeoutMs, signal, room }, done) {
+    call(frame, host, { timeoutMs, signal, room, onBegin }, done) {
       if (!usable) return done(undefined);
       const abort = () => {
         queued.aborted = true;
@@ -257,6 +258,7 @@ export function createChild({ spawned, tier, directory, clock, turns, parser, bl
         host,
         timeoutMs,
         room,
+        onBegin,
         kind: frame.call.kind,
         began: 0,
         budget: createBudget(),

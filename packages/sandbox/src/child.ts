@@ -71,6 +71,7 @@ export interface UnfinishedCall {
   host: Host;
   timeoutMs: number;
   room: Room | undefined;
+  onBegin: CallOptions['onBegin'];
   kind: CallFrame['call']['kind'];
   /** `performance.now()` at which it began; 0: it waits. */
   began: number;

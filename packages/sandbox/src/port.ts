@@ -50,6 +50,8 @@ export interface Executor {
 export interface CallOptions {
   timeoutMs: number;
   signal?: AbortSignal;
+  /** Called when the process begins the call, after those that were made before. */
+  onBegin?(): void;
   /** Absent: only the limits of a call bound its output. */
   room?: Room | undefined;
 }

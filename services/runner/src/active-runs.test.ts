@@ -39,6 +39,23 @@ test('a run that lasts is listed until it ends; a short one never', async () => 
   await eventually(async () => expect(await running(id)).toEqual([]));
 });
 
+test('runs that wait for earlier ones of their source are not listed', async () => {
+  const id = await t.deploy(`export default { name: 'Slow', async run(event) {
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+    this.$emit(event);
+  } };`);
+  await t.runAll(id, ['a', 'b', 'c']);
+  let most = 0;
+  await eventually(
+    async () => {
+      most = Math.max(most, (await running(id)).length);
+      return (await t.events(id)).length === 3;
+    },
+    { ms: 30_000 },
+  );
+  expect(most).toBeLessThanOrEqual(1);
+}, 40_000);
+
 test('a cancelled run keeps what it emitted, says so in $errors, and the next run starts', async () => {
   const id = await t.deploy(WAITING);
   const [run_id] = await t.runAll(id, ['wait', 'short']);

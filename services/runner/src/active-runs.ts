@@ -7,6 +7,8 @@ import { type RunContext, triggerOf } from './records.ts';
 export interface ActiveRun {
   /** Aborted when the run is cancelled. */
   signal: AbortSignal;
+  /** Its code starts: before, it waits for earlier runs of its source, or for a process. */
+  start(): void;
   /** Its last log lines are committed with the run. */
   end(): void;
 }
@@ -33,6 +35,8 @@ export function createActiveRuns({ store, clock, log }: Pick<Deps, 'store' | 'cl
   interface Entry {
     run: RunContext;
     startedAt: number;
+    /** Infinite: it waits. */
+    codeStartedAt: number;
     controller: AbortController;
     flushLogs(): void;
     /** The insertion of its row, once it lasts. */
@@ -58,7 +62,7 @@ export function createActiveRuns({ store, clock, log }: Pick<Deps, 'store' | 'cl
       await clock.sleep(SWEEP_INTERVAL_MS);
       const begunBefore = clock.now() - LISTED_AFTER_MS;
       for (const entry of entries.values()) {
-        if (entry.startedAt > begunBefore) continue;
+        if (entry.codeStartedAt > begunBefore) continue;
         entry.listed ??= insert(entry).catch(ignoreOutage);
         entry.flushLogs();
       }
@@ -71,6 +75,7 @@ export function createActiveRuns({ store, clock, log }: Pick<Deps, 'store' | 'cl
       const entry: Entry = {
         run,
         startedAt,
+        codeStartedAt: Number.POSITIVE_INFINITY,
         flushLogs,
         controller: new AbortController(),
         listed: undefined,
@@ -80,6 +85,10 @@ export function createActiveRuns({ store, clock, log }: Pick<Deps, 'store' | 'cl
       if (cancelled.has(run.run_id)) entry.controller.abort();
       return {
         signal: entry.controller.signal,
+        start() {
+          // Each step of a workflow is a call.
+          entry.codeStartedAt = Math.min(entry.codeStartedAt, clock.now());
+        },
         end() {
           if (entries.get(run.run_id) === entry) entries.delete(run.run_id);
           entry.listed?.then(() => rows.remove(run.run_id)).catch(ignoreOutage);

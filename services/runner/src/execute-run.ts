@@ -50,8 +50,8 @@ export async function executeRun(
 ): Promise<Execution> {
   const { run, mask } = options;
   const { host, emits, errors, logs, sets, startedAt, flushLogs } = createEffects(clock, options, respond);
-  const { signal, end } = active.begin(run, startedAt, flushLogs);
-  const limits: CallOptions = { timeoutMs: LIMITS.runMs, signal, room };
+  const { signal, start, end } = active.begin(run, startedAt, flushLogs);
+  const limits: CallOptions = { timeoutMs: LIMITS.runMs, signal, onBegin: start, room };
   const given = await executor.execute(task, host, limits).finally(end);
   logs.push(...waitedLong(run, room.waitedMs, clock.now()));
   const cancelled = !given.ok && given.reason === 'aborted' && signal.aborted;

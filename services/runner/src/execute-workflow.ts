@@ -89,6 +89,7 @@ export async function executeWorkflow(
     const result = await executor.execute(task, host, {
       timeoutMs,
       signal: AbortSignal.any([excess.signal, activeRun.signal]),
+      onBegin: activeRun.start,
       room,
     });
     const error = exceeded();
