@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { systemClock } from '@wellspring/core/clock';
 import { components } from '@wellspring/store/collections/components';
 import { applyUpdate, type NewValues } from './apply-update.ts';
+import { createAttempts } from './attempts.ts';
 import type { SourcesContext } from './context.ts';
 import { code, HTTP, TIMER } from './platform.fixture.ts';
 import { bed, create, leftovers, names, read, update } from './sources.fixture.ts';
@@ -216,7 +217,8 @@ describe('updating a source', () => {
     const made = await create({ name: 'First' });
     const outdated = (await bed.rowsOf(made.id)).source!;
     // Another process, which does not wait for the updates of this one. It gets no further than to its first write.
-    const context = { deps: { store: bed.store, clock: systemClock } } as SourcesContext;
+    const deps = { store: bed.store, clock: systemClock };
+    const context = { deps, attempts: createAttempts() } as SourcesContext;
     const inAnotherProcess = (changes: Partial<NewValues>) =>
       applyUpdate(context, outdated, { ...outdated, ...changes }, true).catch(({ code }) => code);
     const refused: unknown[] = [];
