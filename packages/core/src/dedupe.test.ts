@@ -221,6 +221,16 @@ test('caches of an earlier version, without the order of use, are read and go fi
   expect(new Set(Object.keys(added.caches))).toEqual(new Set(['0', ...names.slice(2), 'new']));
 });
 
+test('a cache that an earlier version has written since is that of the channel used last', () => {
+  const ids = (name: string) => [{ id: 'a', name }];
+  let caches: Record<string, Cache> = {};
+  for (let n = 0; n < MAX_CHANNELS; n++) caches = dedupe('unique', caches, ids(`c${n}`)).caches;
+  const { used: _, ...written } = caches.c7!;
+  const added = dedupe('unique', { ...caches, c7: written }, ids('new'));
+  expect(Object.keys(added.caches)).toContain('c7');
+  expect(Object.keys(added.caches)).not.toContain('c0');
+});
+
 test('the caches of all channels stay small with the longest ids', () => {
   const long = (n: number) => String(n).padStart(1024, '9');
   for (const strategy of strategies) {

@@ -16,8 +16,8 @@ export interface Cache {
   /** last: the mark of the id of the last event emitted. */
   last?: string;
   /**
-   * Grows with each use of a channel: tells which ones were used least recently. Absent in states of earlier versions. The
-   * order of the keys does not tell it: objects list integers first, as in the channel `4711`.
+   * Place in the order of use, the least recently used channel first. Absent in caches of earlier versions. The order of
+   * the keys does not tell it: objects list integers first, as in the channel `4711`.
    */
   used?: number;
 }
@@ -93,7 +93,6 @@ export function dedupe(
   const areRecent = recent.length === channels.size && recent.every((name) => channels.has(name));
   let changed = channels.size > 0 && !areRecent;
   const after = new Map(before);
-  let used = [...before.values()].at(-1)?.used ?? 0;
   for (const [name, members] of channels) {
     const cache = before.get(name) ?? {};
     const decided = (DECIDE[strategy] as Decide<Key>)(cache, members.keys);
@@ -101,18 +100,25 @@ export function dedupe(
       verdicts[index] = decided.keep[i] ? 'keep' : 'known';
     });
     changed ||= !isEqual(cache, decided.cache);
-    if (!areRecent) used += 1;
-    const use = areRecent ? cache.used : used;
     // Moved to the end: most recently used.
     after.delete(name);
-    after.set(name, { ...decided.cache, ...(use !== undefined && { used: use }) });
+    after.set(name, decided.cache);
   }
-  return { verdicts, caches: changed ? Object.fromEntries([...after].slice(-MAX_CHANNELS)) : caches };
+  if (!changed) return { verdicts, caches };
+  const kept = [...after].slice(-MAX_CHANNELS);
+  return {
+    verdicts,
+    caches: Object.fromEntries(kept.map(([name, cache], used) => [name, { ...cache, used }])),
+  };
 }
 
-/** Least recently used first. */
-const byUse = (caches: Readonly<Record<string, Cache>>) =>
-  new Map(Object.entries(caches).sort(([, a], [, b]) => (a.used ?? 0) - (b.used ?? 0)));
+/** Least recently used first. A cache without a number was used last, by an earlier version, or all are of one. */
+function byUse(caches: Readonly<Record<string, Cache>>): Map<string, Cache> {
+  const all = Object.entries(caches);
+  const newest = all.reduce((most, [, { used = 0 }]) => Math.max(most, used), 0);
+  const useOf = ({ used }: Cache) => used ?? newest + 1;
+  return new Map(all.sort(([, a], [, b]) => useOf(a) - useOf(b)));
+}
 
 const isEqual = (a: Cache, b: Cache) =>
   a.unique === b.unique && a.greatest === b.greatest && a.last === b.last;

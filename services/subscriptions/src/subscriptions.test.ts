@@ -59,6 +59,8 @@ describe('creating', () => {
     await t.store.collection(subscriptions).insertMany(rows);
     const { status, json } = await api('POST', { emitter_id, listener_id });
     expect([status, json.code]).toEqual([409, 'limit_reached']);
+    const known = await api('POST', { emitter_id, listener_id, event_name: 'channel 7' });
+    expect([known.status, known.json.data.id]).toEqual([200, rows[7]!.id]);
     const others = { emitter_id: await source('u_0000000002'), listener_id: await webhook('u_0000000002') };
     expect((await api('POST', others, BOB)).status).toBe(200);
   });

@@ -56,7 +56,7 @@ export function subscriptionRoutes({ store, clock }: Pick<Deps, 'store' | 'clock
         listener_id: input.listener_id,
         event_name: checkEventName(input.event_name),
       };
-      await checkRoom(rows, { owner_id }, LIMITS.subscriptions, 'subscriptions');
+      if (!(await rows.find(key))) await checkRoom(rows, { owner_id }, LIMITS.subscriptions, 'subscriptions');
       const check = async () => {
         await checkEmitter(store, principal, key.emitter_id);
         await checkListener(store, principal, key.listener_id);

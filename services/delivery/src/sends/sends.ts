@@ -47,9 +47,10 @@ export type Sender = (row: DeliveryRow, now: number, write: Write, limits: SendL
 
 /** Requests a second of one owner; twice as many at once. */
 const RATES: Partial<Record<Send['kind'], number>> = { email: 1, s3: 20 };
-/** Requests beyond the rate are spread over this time, or over half of the time that those that wait will take. */
+/** Requests beyond the rate are spread over half of the time that those that wait will take, within these bounds. */
 const MIN_SPREAD_MS = 10_000;
-const MAX_COUNTED = 10_000;
+const MAX_SPREAD_MS = 600_000;
+const MAX_COUNTED = 1_200;
 
 const DONE = { due_at: null, payload: '' };
 
@@ -65,7 +66,7 @@ export function createSender(
     const seconds = rate === undefined ? 0 : await buckets.take(`send/${kind}/${owner_id}`, rate);
     if (rate === undefined || seconds === 0) return 0;
     const waiting = await rows.count({ webhook_id, due_at: { gt: clock.now() } }, MAX_COUNTED);
-    const spread = Math.max(MIN_SPREAD_MS, (waiting / rate / 2) * 1_000);
+    const spread = Math.min(MAX_SPREAD_MS, Math.max(MIN_SPREAD_MS, (waiting / rate / 2) * 1_000));
     return Math.ceil(seconds * 1_000) + randomInt(Math.ceil(spread));
   }
 
