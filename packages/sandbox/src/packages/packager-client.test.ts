@@ -1,7 +1,10 @@
-import { readdirSync } from 'node:fs';
+import { readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
+import { Unavailable } from '@wellspring/core/unavailable';
 import { eventually } from '@wellspring/testing/eventually';
 import { JAILS } from './jail.fixture.ts';
+import { createPackager } from './packager.ts';
 import { openClient } from './packager-client.fixture.ts';
 import { openRegistry } from './registry.fixture.ts';
 
@@ -34,6 +37,27 @@ describe.each(JAILS)('the processes of a packager with jail %s', (jail) => {
     await expect(packager.settle('missing')).rejects.toMatchObject({ status: 400 });
     await eventually(() => readdirSync(packager.work).length === 0);
     expect(await packager.settle('small')).toContain('small@1.0.0');
+  });
+
+  test('packages that are missing fail as unavailable without the registry, and with the code of an error of the disk', async () => {
+    await using registry = await openRegistry();
+    await using packager = await openClient(jail, registry.url);
+    registry.publish('small', { '1.0.0': {} });
+    const bundle = {
+      packages: { small: { name: 'small', version: '1.0.0' } },
+      lockfile: await packager.settle('small'),
+    };
+    const provide = () => createPackager(packager.client).provide(bundle, 'u_test');
+    const directory = join(dirname(packager.work), 'packages');
+    rmSync(directory, { recursive: true });
+    for (const path of ['/small', '/small/-/small-1.0.0.tgz'])
+      registry.answer(path, (_, response) => {
+        response.writeHead(503).end();
+      });
+    await expect(provide()).rejects.toBeInstanceOf(Unavailable);
+    rmSync(directory, { recursive: true });
+    writeFileSync(directory, 'not a directory');
+    await expect(provide()).rejects.toMatchObject({ code: 'ENOTDIR' });
   });
 
   test('an endless installation is killed at the deadline and leaves no files', async () => {

@@ -84,7 +84,7 @@ export function createPackagerClient(
       waiting.delete(answer.id);
       if ('value' in answer) call?.resolve(answer.value);
       else if ('problem' in answer) call?.reject(new Problem(answer.problem));
-      else call?.reject(new Error(answer.fault));
+      else call?.reject(Object.assign(new Error(answer.fault), { code: answer.code }));
       // In a process whose call has failed, requests to the registry may hang.
       if (!('value' in answer) && running !== common) child.kill('SIGKILL');
       else if (waiting.size === 0) becomeIdle(running);

@@ -53,7 +53,8 @@ export interface PackagerRequest {
 export type PackagerAnswer =
   | { id: number; value: unknown }
   | { id: number; problem: { status: number; code: ProblemCode; message: string } }
-  | { id: number; fault: string };
+  /** The code is that of a system error. */
+  | { id: number; fault: string; code: string | undefined };
 
 async function createMethods(data: PackagerProcessData): Promise<PackagerMethods> {
   const { jail: choice, programs, work, packages, environment, user } = data;
@@ -109,9 +110,11 @@ process.on('message', async (message: PackagerProcessData | PackagerRequest) => 
     const act = (await methods)[method] as (argument: unknown) => Promise<unknown>;
     answer = { id, value: await act(argument) };
   } catch (error) {
-    const { status, code, message } = error as Problem;
-    answer =
-      error instanceof Problem ? { id, problem: { status, code, message } } : { id, fault: String(message) };
+    const { message } = error as Error;
+    if (error instanceof Problem) {
+      const { status, code } = error;
+      answer = { id, problem: { status, code, message } };
+    } else answer = { id, fault: String(message), code: (error as NodeJS.ErrnoException).code };
   }
   process.send!(answer);
 });

@@ -5,13 +5,17 @@ import { LIMITS } from '@wellspring/contract/limits';
 import { createFairPermits, withPermit } from '@wellspring/core/fair-permits';
 import { pauseIfLarge } from '@wellspring/core/in-pieces';
 import { createLargeTurns } from '@wellspring/core/large-turns';
-import { invalidComponent } from '@wellspring/core/problem';
+import { invalidComponent, Problem } from '@wellspring/core/problem';
+import { Unavailable } from '@wellspring/core/unavailable';
 import type { Packager } from '../port.ts';
 import type { PackagerClient } from './packager-client.ts';
 
 /** Installs the packages of a bundle. */
 export interface Packages {
-  /** @returns the node_modules directory; undefined if there are no packages */
+  /**
+   * @returns the node_modules directory; undefined if there are no packages
+   * @throws Unavailable while the registry cannot be reached
+   */
   provide(bundle: Pick<Bundle, 'packages' | 'lockfile'>, ownerId: string): Promise<string | undefined>;
 }
 
@@ -56,9 +60,16 @@ export function createPackager(client: PackagerClient): Packager & Packages {
       // An installed set does not wait for a permit.
       const { packages, lockfile } = bundle;
       const found = await client.find({ packages, lockfile });
-      return (
-        found ?? withPermit(installations, ownerId, () => client.provide({ packages, lockfile, ownerId }))
+      if (found) return found;
+      const provided = withPermit(installations, ownerId, () =>
+        client.provide({ packages, lockfile, ownerId }),
       );
+      return provided.catch((error: unknown) => {
+        // The run that needs them is not at fault.
+        if (error instanceof Problem && error.status === 503)
+          throw new Unavailable(error.message, { cause: error });
+        throw error;
+      });
     },
   };
 }

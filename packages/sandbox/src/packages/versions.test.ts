@@ -46,6 +46,22 @@ describe.each(STRONGEST_JAILS)(
       );
     });
 
+    test('but none is while the registry limits requests', async () => {
+      registry.publish('limited', { '1.0.0': {}, '1.1.0': {} });
+      registry.publish('needs-limited', {
+        '1.0.0': {},
+        '1.1.0': { manifest: { dependencies: { limited: '^1' } } },
+      });
+      const limit = (path: string) =>
+        registry.answer(path, (_, response) => {
+          response.writeHead(429).end();
+        });
+      limit('/limited/-/limited-1.1.0.tgz');
+      expect(await packager.install('limited')).toMatch(/^503 /);
+      limit('/limited');
+      expect(await packager.install('needs-limited')).toMatch(/^503 /);
+    });
+
     test('if a direct or indirect dependency does not exist', async () => {
       registry.publish('broken', {
         '1.0.0': {},

@@ -109,8 +109,9 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
       });
       await pipeline(file, response);
     } catch (error) {
-      if (error instanceof RegistryStatus && error.status < 500)
+      if (error instanceof RegistryStatus && error.isPermanent)
         session.exclude(name, version, `its tarball was not found (status ${error.status})`);
+      else if (error instanceof RegistryStatus) session.setUnreachable();
       else if (error instanceof RegistryRefused) session.exclude(name, version, error.message);
       throw error;
     }
@@ -128,7 +129,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
   const listener = (request: IncomingMessage, response: ServerResponse) => {
     handle(request, response).catch((error: unknown) => {
       if (response.headersSent) return response.destroy();
-      const status = error instanceof RegistryStatus && error.status < 500 ? error.status : 502;
+      const status = error instanceof RegistryStatus && error.isPermanent ? error.status : 502;
       // Statuses after which the package manager does not retry: the gateway has already retried.
       response.writeHead(error instanceof RegistryRefused ? 404 : status).end();
     });

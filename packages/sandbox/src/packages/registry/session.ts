@@ -25,7 +25,9 @@ export interface Session {
   foreignDependency(name: string, version: string): Version['foreign'];
   /** A sentence that explains why no version of this package can be used; undefined if a version can be used. */
   explain(name: string, range: string): string | undefined;
-  /** Whether a request to the registry failed. */
+  /** A request to the registry failed, and a later one may not. */
+  setUnreachable(): void;
+  /** Whether there was such a request. */
   readonly unreachable: boolean;
   /** Whether a packument was used that had been fetched before: it may lack a version that was published since. */
   readonly mayBeOutdated: boolean;
@@ -76,7 +78,7 @@ export function createSession({ settings, texts, now, fresh }: SessionOptions): 
       known.set(name, packument);
       return packument;
     } catch (error) {
-      if (error instanceof RegistryStatus && error.status < 500)
+      if (error instanceof RegistryStatus && error.isPermanent)
         missing.set(
           name,
           [404, 405, 410].includes(error.status)
@@ -205,6 +207,9 @@ export function createSession({ settings, texts, now, fresh }: SessionOptions): 
       const more = tried.length - MAX_NAMED_VERSIONS;
       const list = tried.slice(0, MAX_NAMED_VERSIONS).join('; ') + (more > 0 ? `; and ${more} more` : '');
       return `No version of ${asked} can be used. Tried: ${list}.`;
+    },
+    setUnreachable() {
+      unreachable = true;
     },
     get unreachable() {
       return unreachable;

@@ -10,6 +10,9 @@ import { createAddressGuard } from '@wellspring/core/addresses';
 import { type Backoff, backoff } from '@wellspring/core/backoff';
 import type { RegistrySettings } from './settings.ts';
 
+/** Request Timeout, Too Early, Too Many Requests. */
+const TRANSIENT: ReadonlySet<number> = new Set([408, 425, 429]);
+
 /** The registry answered with a status other than 200. */
 export class RegistryStatus extends Error {
   override readonly name = 'RegistryStatus';
@@ -17,6 +20,10 @@ export class RegistryStatus extends Error {
   constructor(status: number) {
     super(`the registry answered with status ${status}`);
     this.status = status;
+  }
+  /** Whether a later request would have the same answer: not of a failing registry, or one that limits requests. */
+  get isPermanent(): boolean {
+    return this.status < 500 && !TRANSIENT.has(this.status);
   }
 }
 
@@ -136,7 +143,7 @@ export function createUpstream(settings: RegistrySettings): Upstream {
           return await follow(url, accept);
         } catch (error) {
           const permanent =
-            error instanceof RegistryRefused || (error instanceof RegistryStatus && error.status < 500);
+            error instanceof RegistryRefused || (error instanceof RegistryStatus && error.isPermanent);
           if (permanent || attempt > settings.retries) throw error;
           await pause(backoff(attempt, RETRY_BACKOFF));
         }
