@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, statSync, utimesSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync, truncateSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
 import { tempDir } from '@wellspring/testing/temp-dir';
@@ -68,6 +68,15 @@ test('code is written unchanged, also where its pieces end within a surrogate pa
     const path = await createBundleDisk(disk.path, () => NOW).write('a', `code${before}`, code);
     expect(readFileSync(path, 'utf8') === code).toBe(true);
   }
+});
+
+test('what has lost its content is written again', async () => {
+  await using disk = await openDisk();
+  const path = await disk.write('one', 'first.mjs');
+  truncateSync(path);
+  disk.restart();
+  expect(await disk.write('one', 'first.mjs')).toBe(path);
+  expect(statSync(path).size).toBe(MB);
 });
 
 test('what was removed is written again', async () => {

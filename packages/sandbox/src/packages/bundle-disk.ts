@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { existsSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { chmod, mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { piecesOf } from '@wellspring/core/in-pieces';
@@ -63,12 +63,14 @@ export function createBundleDisk(
       // Code of the platform has no owner.
       const own = join(directory, ownerId || 'platform');
       const path = join(own, name);
-      if (existsSync(path)) return path;
+      const bytes = Buffer.byteLength(code);
+      // After a power loss, its name may have no content.
+      if (statSync(path, { throwIfNoEntry: false })?.size === bytes) return path;
       await mkdir(own, { recursive: true, mode: 0o700 });
-      await count(ownerId, own, onDisk(Buffer.byteLength(code)));
+      await count(ownerId, own, onDisk(bytes));
       const temporary = `${path}.${randomBytes(6).toString('hex')}.part`;
       try {
-        await writeFile(temporary, piecesOf(code, PIECE_CHARS));
+        await writeFile(temporary, piecesOf(code, PIECE_CHARS), { flush: true });
         // Process directories link to the file, and another user reads it; the umask would restrict a mode given to `writeFile`.
         await chmod(temporary, 0o644);
         await rename(temporary, path);

@@ -57,6 +57,8 @@ export function createTarballs(directory: string): Tarballs {
       }
       if (Buffer.from(hash.digest('base64')).compare(Buffer.from(digest)) !== 0)
         throw new RegistryRefused('its tarball does not have the integrity that the registry gives');
+      // Its content is not verified again.
+      await file.sync();
       await file.close();
       await rename(temporary, path);
     } finally {
