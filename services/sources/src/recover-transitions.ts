@@ -6,6 +6,9 @@ import { dropUnusedDeployments } from './deployment.ts';
 import { MAX_STEP_MS, runHook } from './hooks.ts';
 import { recoveryWorker } from './recovery-worker.ts';
 
+/** Then the source becomes live without the hook: each attempt may take five minutes, in which nobody can change it. */
+const MAX_REVERTS = 20;
+
 interface Undoing {
   /** Id of the transition; another one is left alone. */
   attempt: string | undefined;
@@ -31,14 +34,15 @@ export async function undo(context: SourcesContext, sourceId: string, undoing: U
   // A new attempt: what is left of the update writes nothing more.
   const id = attempts.next();
   const until = deps.clock.now() + MAX_STEP_MS;
-  const reverted = { ...source, ...revert, transition: { ...transition, id, until } };
+  const reverts = (transition.reverts ?? 0) + 1;
+  const reverted = { ...source, ...revert, transition: { ...transition, id, until, reverts } };
   // The row has changed since it was read: decides anew.
   if (!(await rows.replace(reverted, version))) return undo(context, sourceId, undoing);
   await interfaces.sync(reverted);
   if (revert.active && (moved || undoing.isDeactivated)) {
     await runHook(deps, sourceId, revert.deployment_id, 'activate').catch((error: unknown) => {
       // Only the component's own failure would repeat itself.
-      if (!(error instanceof Problem)) throw error;
+      if (!(error instanceof Problem) && reverts < MAX_REVERTS) throw error;
       deps.log.warn({ source_id: sourceId, error: String(error) }, 'source.reactivate_failed');
     });
   }

@@ -7,6 +7,8 @@ export interface Transition {
   id: string;
   /** Epoch ms after which the transition is abandoned. */
   until: number;
+  /** How often an update was reverted, whose former code could not be activated. */
+  reverts?: number;
   /** State to restore; null during creation: the source is removed. */
   revert: Pick<
     SourceRow,
