@@ -50,7 +50,8 @@ const RATES: Partial<Record<Send['kind'], number>> = { email: 1, s3: 20 };
 /** Requests beyond the rate are spread over half of the time that those that wait will take, within these bounds. */
 const MIN_SPREAD_MS = 10_000;
 const MAX_SPREAD_MS = 600_000;
-const MAX_COUNTED = 1_200;
+/** Each one costs time. */
+const MAX_COUNTED = 5_000;
 
 const DONE = { due_at: null, payload: '' };
 
