@@ -4,9 +4,12 @@ import { type Collection, ConflictError, type Row } from './port.ts';
  * Inserts a row with a random id; calls `make` until the id is free.
  * @throws ConflictError for another unique index
  */
-export async function insertNew<T extends Row>(collection: Collection<T>, make: () => T): Promise<T> {
+export async function insertNew<T extends Row>(
+  collection: Collection<T>,
+  make: () => T | Promise<T>,
+): Promise<T> {
   for (;;) {
-    const row = make();
+    const row = await make();
     try {
       await collection.insert(row);
       return row;
@@ -19,11 +22,12 @@ export async function insertNew<T extends Row>(collection: Collection<T>, make: 
 /**
  * Finds the row with these values of a unique index, or inserts it. Of concurrent calls, one inserts.
  * @param where all fields of the index
+ * @param make called only if there is none; may refuse to
  */
 export async function findOrInsert<T extends Row>(
   collection: Collection<T>,
   where: Partial<T>,
-  make: () => T,
+  make: () => T | Promise<T>,
 ): Promise<T> {
   for (;;) {
     const existing = await collection.find(where);

@@ -32,11 +32,12 @@ export function autoSubscriptionRoutes({ store, clock }: Pick<Deps, 'store' | 'c
       const { event_name, listener_id } = input;
       const unique = { owner_id, listener_id, event_name };
       const created_at = Math.floor(clock.now() / 1000);
-      if (!(await rows.find(unique)))
-        await checkRoom(rows, { owner_id }, LIMITS.autoSubscriptions, 'auto-subscriptions');
       const check = () => checkListener(store, principal, listener_id);
       const insert = () =>
-        findOrInsert(rows, unique, () => ({ id: newId('as'), user_id, ...unique, created_at }));
+        findOrInsert(rows, unique, async () => {
+          await checkRoom(rows, { owner_id }, LIMITS.autoSubscriptions, 'auto-subscriptions');
+          return { id: newId('as'), user_id, ...unique, created_at };
+        });
       return presentAutoSubscription(await insertBetween(rows, check, insert));
     }),
 

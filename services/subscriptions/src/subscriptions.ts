@@ -28,19 +28,18 @@ const presentSubscription = (row: SubscriptionRow) => ({
 
 type SubscriptionKey = Pick<SubscriptionRow, 'owner_id' | 'emitter_id' | 'listener_id' | 'event_name'>;
 
-/** Finds or creates the subscription with this key. */
+/** Finds or creates the subscription with this key. @throws Problem 409 */
 function subscribe(
   store: Store,
   key: SubscriptionKey,
   userId: string,
   now: number,
 ): Promise<SubscriptionRow> {
-  return findOrInsert(store.collection(subscriptions), key, () => ({
-    id: newId('sub'),
-    ...key,
-    user_id: userId,
-    created_at: Math.floor(now / 1000),
-  }));
+  const rows = store.collection(subscriptions);
+  return findOrInsert(rows, key, async () => {
+    await checkRoom(rows, { owner_id: key.owner_id }, LIMITS.subscriptions, 'subscriptions');
+    return { id: newId('sub'), ...key, user_id: userId, created_at: Math.floor(now / 1000) };
+  });
 }
 
 /** Routes of subscriptions. The delivery service reads the rows for every event. */
@@ -56,7 +55,6 @@ export function subscriptionRoutes({ store, clock }: Pick<Deps, 'store' | 'clock
         listener_id: input.listener_id,
         event_name: checkEventName(input.event_name),
       };
-      if (!(await rows.find(key))) await checkRoom(rows, { owner_id }, LIMITS.subscriptions, 'subscriptions');
       const check = async () => {
         await checkEmitter(store, principal, key.emitter_id);
         await checkListener(store, principal, key.listener_id);

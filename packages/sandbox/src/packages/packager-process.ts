@@ -110,11 +110,11 @@ process.on('message', async (message: PackagerProcessData | PackagerRequest) => 
     const act = (await methods)[method] as (argument: unknown) => Promise<unknown>;
     answer = { id, value: await act(argument) };
   } catch (error) {
-    const { message } = error as Error;
-    if (error instanceof Problem) {
-      const { status, code } = error;
-      answer = { id, problem: { status, code, message } };
-    } else answer = { id, fault: String(message), code: (error as NodeJS.ErrnoException).code };
+    const { message, code } = error as NodeJS.ErrnoException;
+    answer =
+      error instanceof Problem
+        ? { id, problem: { status: error.status, code: error.code, message } }
+        : { id, fault: String(message), code };
   }
   process.send!(answer);
 });

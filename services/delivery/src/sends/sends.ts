@@ -64,8 +64,9 @@ export function createSender(
   /** Ms until the request is to be tried again; 0: it is within the rate of its owner. */
   async function delayOf({ kind }: Send, { owner_id, webhook_id }: DeliveryRow): Promise<number> {
     const rate = RATES[kind];
-    const seconds = rate === undefined ? 0 : await buckets.take(`send/${kind}/${owner_id}`, rate);
-    if (rate === undefined || seconds === 0) return 0;
+    if (rate === undefined) return 0;
+    const seconds = await buckets.take(`send/${kind}/${owner_id}`, rate);
+    if (seconds === 0) return 0;
     const waiting = await rows.count({ webhook_id, due_at: { gt: clock.now() } }, MAX_COUNTED);
     const spread = Math.min(MAX_SPREAD_MS, Math.max(MIN_SPREAD_MS, (waiting / rate / 2) * 1_000));
     return Math.ceil(seconds * 1_000) + randomInt(Math.ceil(spread));
