@@ -101,9 +101,13 @@ export async function createTestbed(mode: Config['mode'] = 'embedded') {
   let passedMs = 0;
   const clock: Clock = {
     now: () => systemClock.now() + passedMs,
-    sleep(ms, signal) {
-      onSleep();
-      return systemClock.sleep(ms, signal);
+    async sleep(ms, signal) {
+      // A pause within an operation takes no time.
+      if (!signal) passedMs += ms;
+      else {
+        onSleep();
+        await systemClock.sleep(ms, signal);
+      }
     },
   };
   const deps = {
