@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
+import { Unavailable } from '@wellspring/core/unavailable';
 import type { Document, Collection as Stored } from '@wellspring/mongodb/client';
 import { type Refusal, refusalsOf } from '@wellspring/mongodb/errors';
 import type { StoredRow } from './row.ts';
@@ -24,7 +25,7 @@ export interface Batches {
   insert(documents: readonly StoredRow[]): Promise<Refusal[]>;
   /** Resolves when a pending insert of this document has ended: a later request must not overtake it. */
   inserted(_id: string): Promise<void>;
-  /** Whether the document existed and matched, or the refusal. @throws Unavailable */
+  /** Whether the document existed and matched, or the refusal. @throws Unavailable: it may have been executed */
   update(update: Update): Promise<boolean | Refusal>;
 }
 
@@ -51,7 +52,8 @@ export function createBatches(
     });
   }
 
-  async function updateAll(batch: readonly Update[]): Promise<(boolean | Refusal)[]> {
+  /** @returns an outcome each; undefined if it is unknown */
+  async function updateAll(batch: readonly Update[]): Promise<(boolean | Refusal | undefined)[]> {
     // Identifies the documents that matched.
     const mark = batch.length > 1 ? { _patched: randomUUID() } : undefined;
     const operations = batch.map(({ _id, filter, change }) => ({
@@ -62,20 +64,22 @@ export function createBatches(
     }));
     const { matched, refused } = await execute((rows) => rows.bulkWrite(operations, { ordered: false })).then(
       ({ matchedCount }) => ({ matched: matchedCount, refused: [] }),
-      (error) => ({ matched: undefined, refused: refusalsOf(error) }),
+      (error) => ({ matched: error.result?.matchedCount, refused: refusalsOf(error) }),
     );
     if (matched === batch.length) return batch.map(() => true);
-    const others = new Set<string>();
+    const marked = new Set<string>();
     if (mark && matched !== 0) {
       const ids = batch.map(({ _id }) => _id);
       const projection = { _id: 1 };
       const found = await execute((rows) =>
         rows.find({ _id: { $in: ids }, ...mark }, { projection, batchSize: ids.length + 1 }).toArray(),
       );
-      for (const { _id } of found) others.add(_id);
+      for (const { _id } of found) marked.add(_id);
     }
     const byIndex = new Map(refused.map((one) => [one.index, one]));
-    return batch.map(({ _id }, index) => byIndex.get(index) ?? others.has(_id));
+    // Another process has changed or removed some that matched, or the read was stale.
+    const unmarked = matched > marked.size ? undefined : false;
+    return batch.map(({ _id }, index) => byIndex.get(index) ?? (marked.has(_id) || unmarked));
   }
 
   const insertShared = shareStatements(
@@ -102,7 +106,12 @@ export function createBatches(
     async inserted(_id) {
       await inserting.get(_id)?.catch(() => {});
     },
-    update: (one) => updateShared(one, { key: one._id, size: sizeOfTexts(one.change.$set ?? {}) }),
+    async update(one) {
+      const size = sizeOfTexts(one.change.$set ?? {});
+      const outcome = await updateShared(one, { key: one._id, size });
+      if (outcome === undefined) throw new Unavailable('Another write hides the outcome of an update.');
+      return outcome;
+    },
   };
 }
 
