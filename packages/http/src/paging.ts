@@ -30,8 +30,10 @@ const reads = createFairPermits({ total: 4 });
 
 /** Large items of a list, whose size is known only when they are read. */
 interface LargeItems<R, T> {
-  /** Of the request. */
+  /** Of the request; without room in it, the page ends. */
   hold: Hold;
+  /** Of the request: once its response is closed, no further item is read. */
+  signal: AbortSignal;
   /** @returns undefined: it was deleted meanwhile */
   read(row: R): Promise<T | undefined>;
   bytesOf(item: T): number;
@@ -88,15 +90,15 @@ async function pageOf<R extends { id: string }, T, W extends object>(
   return { data: newer ? data.reverse() : data, total_count: Math.max(total_count, data.length) };
 }
 
-/** Reads one by one, as far as there is memory. @throws Problem 503 without memory for one item */
+/** Reads one by one, as far as there is memory. @throws Problem 503 without memory for one item, the reason of the signal */
 async function readWithin<R extends { owner_id: string }, T>(
   rows: readonly R[],
-  { hold, read, bytesOf }: LargeItems<R, T>,
+  { hold, signal, read, bytesOf }: LargeItems<R, T>,
 ): Promise<T[]> {
   const items: T[] = [];
   let kept = 0;
   for (const row of rows) {
-    const item = await withPermit(reads, row.owner_id, () => read(row));
+    const item = await withPermit(reads, row.owner_id, () => read(row), signal);
     if (item === undefined) continue;
     const bytes = bytesOf(item);
     if (!hold.take(bytes)) {

@@ -4,9 +4,8 @@ import {
   listOrgComponents,
 } from '@wellspring/contract/endpoints/components';
 import type { Principal } from '@wellspring/contract/principal';
-import type { Hold } from '@wellspring/core/byte-budget';
 import { conflict, notFound } from '@wellspring/core/problem';
-import { type Route, route } from '@wellspring/http/bind';
+import { type RequestContext, type Route, route } from '@wellspring/http/bind';
 import { listLarge, type PageInput } from '@wellspring/http/paging';
 import { canAccess, checkMember, ownerFor } from '@wellspring/http/principal';
 import { type ComponentRow, components } from '@wellspring/store/collections/components';
@@ -33,9 +32,13 @@ export function ownComponentRoutes({ deps }: ComponentsContext): Route[] {
     count: rows.count,
     list: (options: ListOptions<ComponentRow>) => rows.list({ ...options, texts: false }),
   };
-  const list = async (owner_id: string, input: PageInput, hold: Hold) => {
+  const list = async (
+    owner_id: string,
+    input: PageInput,
+    request: Pick<RequestContext, 'hold' | 'signal'>,
+  ) => {
     const page = await listLarge(readable, { owner_id }, input, {
-      hold,
+      ...request,
       read: ({ id }) => rows.get(id),
       bytesOf: ({ code, modules }) => charsOfPacked(code) + modules.length,
     });
@@ -86,12 +89,12 @@ export function ownComponentRoutes({ deps }: ComponentsContext): Route[] {
   }
 
   return [
-    route(listMyComponents, async ({ input, principal, hold }) =>
-      list(ownerFor(principal, input.org_id).owner_id, input, hold),
+    route(listMyComponents, async ({ input, principal, hold, signal }) =>
+      list(ownerFor(principal, input.org_id).owner_id, input, { hold, signal }),
     ),
-    route(listOrgComponents, ({ params, input, principal, hold }) => {
+    route(listOrgComponents, ({ params, input, principal, hold, signal }) => {
       checkMember(principal, params.org_id);
-      return list(params.org_id, input, hold);
+      return list(params.org_id, input, { hold, signal });
     }),
     route(deleteComponent, async ({ params: { id }, principal }) => {
       const component = await rows.get(id);

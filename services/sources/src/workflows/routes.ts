@@ -39,11 +39,11 @@ export function workflowRoutes({ deps, interfaces }: SourcesContext, operations:
     route(operatorCreateWorkflow, async ({ input }) =>
       presentWorkflow(await operations.create(input.owner_id, input.definition)),
     ),
-    route(operatorListWorkflows, async ({ input, hold }) => {
+    route(operatorListWorkflows, async ({ input, hold, signal }) => {
       const { owner_id } = input;
       const shown = { in: ['live', 'updating'] as const };
       return listLarge(rows, { status: shown, ...(owner_id !== undefined && { owner_id }) }, input, {
-        hold,
+        ...{ hold, signal },
         read: presentWorkflow,
         bytesOf: ({ definition }) => JSON.stringify(definition).length,
       });
