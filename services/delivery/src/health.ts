@@ -9,7 +9,7 @@ import { createReach } from '@wellspring/store/collections/subscription-reach';
 import { type SubscriptionRow, subscriptions } from '@wellspring/store/collections/subscriptions';
 import { type WebhookRow, webhooks } from '@wellspring/store/collections/webhooks';
 import { modify } from '@wellspring/store/port';
-import type { Health } from './permits.ts';
+import type { Health } from './pause.ts';
 
 /** A webhook without a success for this long is disabled. */
 export const FAILING_LIMIT_MS = 5 * 24 * 3_600_000;

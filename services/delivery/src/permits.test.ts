@@ -192,6 +192,19 @@ describe('permits', () => {
     expect(permits.taken).toBe(LIMITS.total);
   });
 
+  test('attempts that wait get the kept permits at once when no claim waits for them any more', async () => {
+    const held: Permit[] = [];
+    for (let n = 0; n < 8; n++) held.push(...(await taken(sound(`wh_${n}`), 16)));
+    const due = sound('wh_due', 'u_2');
+    permits.setDueRows(due, true);
+    expect(permits.nextClaim()).toBeUndefined();
+    for (const permit of held.splice(0, 3)) permit.release();
+    expect(permits.taken).toBe(LIMITS.total - 3);
+    permits.setDueRows(due, false);
+    expect(permits.nextClaim()).toBeUndefined();
+    expect(permits.taken).toBe(LIMITS.total);
+  });
+
   test('a released permit causes a search for claims only if a receiver with rows may use it', async () => {
     open({ ...LIMITS, total: 10 });
     const failing = permits.receiver('wh_failing', 'u_1', { failures: 9, tried_at: now });

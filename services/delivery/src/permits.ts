@@ -1,8 +1,7 @@
-import { backoff } from '@wellspring/core/backoff';
 import { createLinkedList, type LinkedList } from '@wellspring/core/linked-list';
 import { isWorkflowId } from '@wellspring/store/collections/emitters';
-import type { WebhookRow } from '@wellspring/store/collections/webhooks';
 import type { FirstAttemptTimeout } from './first-attempt-timeout.ts';
+import { type Health, isPausedAt, pausedUntil } from './pause.ts';
 import { createSlowAttempts } from './slow-attempts.ts';
 
 export interface PermitLimits {
@@ -13,9 +12,6 @@ export interface PermitLimits {
   /** Attempts in progress of one owner to webhooks that do not answer. */
   probationPerOwner: number;
 }
-
-/** Outcome of the latest attempts, as in the row of the webhook. */
-export type Health = Pick<WebhookRow, 'failures' | 'tried_at'>;
 
 /** State of one webhook, or of a workflow that makes requests, in this process. */
 export interface Receiver {
@@ -76,19 +72,12 @@ export interface Permits {
   readonly onProbation: number;
 }
 
-const PAUSE = { baseMs: 250, maxMs: 60_000 };
 /** Receivers that are remembered. */
 const MAX_RECEIVERS = 20_000;
-/** A pause that seems to last longer was begun before the clock was set back. */
-const MAX_PAUSE_MS = PAUSE.maxMs + 10_000;
 /** Part of all permits that is kept for claims that wait. */
 const CLAIMS_PART = 1 / 16;
 /** Blocked receivers that are checked when a permit is released. */
 const MAX_BLOCKED_CHECKS = 64;
-
-/** Epoch ms until which the webhook is not tried. */
-const pausedUntil = ({ failures, tried_at }: Health): number =>
-  failures ? tried_at + backoff(failures, PAUSE) : 0;
 
 /** @param wake called when rows of a receiver may be claimed */
 export function createPermits(limits: PermitLimits, now: () => number, wake: () => void): Permits {
@@ -113,10 +102,7 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
     isWorkflow(receiver) ? `requests ${receiver.owner_id}` : receiver.owner_id;
   const limitOf = (receiver: Receiver) =>
     receiver.failures === 0 || isWorkflow(receiver) ? limits.perWebhook : 1;
-  function isPaused(receiver: Receiver): boolean {
-    const left = pausedUntil(receiver) - now();
-    return receiver.failures !== 0 && left > 0 && left <= MAX_PAUSE_MS;
-  }
+  const isPaused = (receiver: Receiver) => isPausedAt(receiver, now());
 
   /** The limit that the next attempt of a receiver would exceed. @param total of permits; default: for first attempts */
   function exhaustedLimit(receiver: Receiver, total = limits.total - reserved) {
@@ -177,9 +163,8 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
     };
   }
 
-  /** Grants permits to waiters of this receiver and of blocked ones. */
-  function serve(receiver: Receiver): void {
-    if (receiver.waiters.size > 0) blocked.add(receiver);
+  /** Grants permits to waiters of blocked receivers. */
+  function serveBlocked(): void {
     let checks = MAX_BLOCKED_CHECKS;
     for (const one of blocked) {
       if (checks-- === 0) break;
@@ -192,6 +177,12 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
       if (found !== 'receiver') blocked.add(one);
       if (found === 'total') break;
     }
+  }
+
+  /** The same, and to those of this receiver, to which a permit may be due. */
+  function serve(receiver: Receiver): void {
+    if (receiver.waiters.size > 0) blocked.add(receiver);
+    serveBlocked();
     if (areClaimsBlocked || withDueRows.has(receiver)) wake();
   }
 
@@ -276,7 +267,9 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
         while (exhaustedLimit(receiver, limits.total) === undefined) permits.push(grant(receiver));
         return permits;
       }
+      const wereKept = reserved > 0;
       reserved = isFull ? limits.total * CLAIMS_PART : 0;
+      if (wereKept && !isFull) serveBlocked();
       if (waiting.size > 0) endSlowAttempts(waiting);
       return undefined;
     },
