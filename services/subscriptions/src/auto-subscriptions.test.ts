@@ -4,8 +4,10 @@ import type { Principal } from '@wellspring/contract/principal';
 import { newId } from '@wellspring/core/ids';
 import type { Service } from '@wellspring/runtime/service';
 import { autoSubscribe } from '@wellspring/store/collections/auto-subscribe';
+import { deleteWebhookRows } from '@wellspring/store/collections/delete-webhook';
 import { autoSubscriptions, subscriptions } from '@wellspring/store/collections/subscriptions';
 import { webhooks } from '@wellspring/store/collections/webhooks';
+import type { Store } from '@wellspring/store/port';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
 import { numbers } from '@wellspring/testing/numbers';
 import { OWNER, webhookRow } from '@wellspring/testing/rows';
@@ -89,4 +91,21 @@ test('a later source of the owner gets one subscription of each, also after a re
     [source.id, '$errors', OWNER],
     [source.id, '$logs', OWNER],
   ]);
+});
+
+test('a later source gets no subscription to a webhook that is deleted meanwhile', async () => {
+  await api('POST', { event_name: '$errors', listener_id });
+  const store: Store = {
+    ...t.store,
+    collection: (definition) => {
+      const found = t.store.collection(definition);
+      const insert: typeof found.insert = async (row) => {
+        await deleteWebhookRows(t.store, listener_id);
+        await found.insert(row);
+      };
+      return { ...found, insert };
+    },
+  };
+  await autoSubscribe(store, { id: 'dc_0000000001', owner_id: OWNER }, 1_700_000_001);
+  expect(await t.store.collection(subscriptions).count()).toBe(0);
 });

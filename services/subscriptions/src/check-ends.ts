@@ -38,7 +38,8 @@ export async function checkEmitter(store: Store, principal: Principal, id: strin
 export async function checkListener(store: Store, principal: Principal, id: string): Promise<void> {
   if (id.startsWith('wh_') && !id.includes('*')) {
     const webhook = await store.collection(webhooks).get(id);
-    if (!webhook || !canAccess(principal, webhook.owner_id)) throw notFound('listener', id);
+    if (!webhook || webhook.deleting || !canAccess(principal, webhook.owner_id))
+      throw notFound('listener', id);
     return;
   }
   if (!/^(?:dc|p)_[^*]*$/.test(id)) {

@@ -2,8 +2,9 @@ import { beforeEach, describe, expect, test } from '@jest/globals';
 import { LIMITS } from '@wellspring/contract/limits';
 import type { Principal } from '@wellspring/contract/principal';
 import type { Service } from '@wellspring/runtime/service';
+import { deleteWebhookRows } from '@wellspring/store/collections/delete-webhook';
 import { sources } from '@wellspring/store/collections/sources';
-import { subscriptions } from '@wellspring/store/collections/subscriptions';
+import { autoSubscriptions, subscriptions } from '@wellspring/store/collections/subscriptions';
 import { webhooks } from '@wellspring/store/collections/webhooks';
 import type { Store } from '@wellspring/store/port';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
@@ -87,6 +88,30 @@ describe('creating', () => {
     expect((await api('POST', ends)).status).toBe(404);
     expect(await rows.count()).toBe(0);
   });
+
+  test.each(['/subscriptions', '/auto_subscriptions'])(
+    '%s are refused during the deletion of a webhook, which has removed the others',
+    async (path) => {
+      const listener_id = await webhook();
+      const input = { emitter_id: await source(), listener_id, event_name: '$errors' };
+      let answer: { status: number } | undefined;
+      const store: Store = {
+        ...t.store,
+        collection: (definition) => {
+          const found = t.store.collection(definition);
+          const remove: typeof found.remove = async (id) => {
+            answer = await api('POST', input, ALICE, path);
+            return found.remove(id);
+          };
+          return { ...found, remove };
+        },
+      };
+      expect(await deleteWebhookRows(store, listener_id)).toBe(true);
+      expect(answer).toMatchObject({ status: 404 });
+      for (const rows of [subscriptions, autoSubscriptions] as const)
+        expect(await t.store.collection(rows as typeof subscriptions).count()).toBe(0);
+    },
+  );
 
   test('accepts every emitter and listener that the caller may access', async () => {
     const [own, ofOrg] = [await source(), await source(ORG)];

@@ -14,9 +14,16 @@ export async function autoSubscribe(
 ): Promise<void> {
   const rows = store.collection(subscriptions);
   const { id: emitter_id, owner_id } = emitter;
-  for (const auto of await store.collection(autoSubscriptions).list({ where: { owner_id } })) {
-    const { listener_id, event_name, user_id } = auto;
+  const autos = () => store.collection(autoSubscriptions).list({ where: { owner_id } });
+  /** By id of the auto-subscription. */
+  const made = new Map<string, string>();
+  for (const { id, listener_id, event_name, user_id } of await autos()) {
     const unique = { owner_id, emitter_id, listener_id, event_name };
-    await findOrInsert(rows, unique, () => ({ id: newId('sub'), user_id, ...unique, created_at: now }));
+    const make = () => ({ id: newId('sub'), user_id, ...unique, created_at: now });
+    made.set(id, (await findOrInsert(rows, unique, make)).id);
   }
+  if (made.size === 0) return;
+  // The deletion of a listener removes its auto-subscriptions first, but not what is inserted later.
+  for (const { id } of await autos()) made.delete(id);
+  if (made.size > 0) await rows.removeWhere({ id: { in: [...made.values()] } });
 }

@@ -15,6 +15,8 @@ export interface WebhookRow {
   /** Of the body; absent: the emitted value alone. */
   payload_format?: 'envelope' | undefined;
   active: boolean;
+  /** Its deletion has begun: it gets no further subscriptions. */
+  deleting?: true;
   /** Sealed (core/seal). */
   secret: string;
   /** The previous secret, sealed; also signs until `old_secret_until`. */
