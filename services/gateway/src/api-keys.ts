@@ -4,8 +4,8 @@ import { newId } from '@wellspring/core/ids';
 import { notFound } from '@wellspring/core/problem';
 import { changedTopic } from '@wellspring/pubsub/port';
 import { checkOwner } from '@wellspring/runtime/check-owner';
-import { checkRoom } from '@wellspring/runtime/check-room';
 import type { Deps } from '@wellspring/runtime/deps';
+import { checkRoom } from '@wellspring/store/check-room';
 import { type ApiKeyRow, apiKeys } from '@wellspring/store/collections/users';
 import { insertNew } from '@wellspring/store/insert-new';
 

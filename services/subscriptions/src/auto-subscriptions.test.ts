@@ -10,7 +10,7 @@ import { webhooks } from '@wellspring/store/collections/webhooks';
 import type { Store } from '@wellspring/store/port';
 import { createFakeClock } from '@wellspring/testing/fake-clock';
 import { numbers } from '@wellspring/testing/numbers';
-import { OWNER, webhookRow } from '@wellspring/testing/rows';
+import { OWNER, subscriptionRow, webhookRow } from '@wellspring/testing/rows';
 import { ALICE, BOB, callApi, ORG, useHarness } from '@wellspring/testing/service-harness';
 import { createSubscriptionsService } from './service.ts';
 
@@ -108,4 +108,16 @@ test('a later source gets no subscription to a webhook that is deleted meanwhile
   };
   await autoSubscribe(store, { id: 'dc_0000000001', owner_id: OWNER }, 1_700_000_001);
   expect(await t.store.collection(subscriptions).count()).toBe(0);
+});
+
+test('a later source is refused if its subscriptions exceed the limit of its owner', async () => {
+  for (const event_name of ['$errors', '$logs']) await api('POST', { event_name, listener_id });
+  const rows = numbers(LIMITS.subscriptions - 2).map((n) =>
+    subscriptionRow({ emitter_id: 'dc_*', listener_id, event_name: `channel ${n}` }),
+  );
+  await t.store.collection(subscriptions).insertMany(rows);
+  await autoSubscribe(t.store, { id: 'dc_0000000001', owner_id: OWNER }, 1_700_000_001);
+  const second = autoSubscribe(t.store, { id: 'dc_0000000002', owner_id: OWNER }, 1_700_000_001);
+  await expect(second).rejects.toMatchObject({ status: 409, code: 'limit_reached' });
+  expect(await t.store.collection(subscriptions).count()).toBe(LIMITS.subscriptions);
 });

@@ -125,8 +125,13 @@ export const LIMIT_RULES: LimitRules = {
     shownBy: in_.streams('a user has at most 500 open streams, and another one when one of them ends'),
   },
   subscriptions: {
-    rule: 'Subscriptions of an owner: 10,000',
-    shownBy: in_.subscriptions('creating › is refused beyond the limit of its owner'),
+    rule: 'Subscriptions of an owner, those made from auto-subscriptions too: 10,000',
+    shownBy: [
+      ...in_.subscriptions('creating › is refused beyond the limit of its owner'),
+      ...in_.autoSubscriptions(
+        'a later source is refused if its subscriptions exceed the limit of its owner',
+      ),
+    ],
   },
   autoSubscriptions: {
     rule: 'Auto-subscriptions of an owner: 500',
