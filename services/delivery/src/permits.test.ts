@@ -257,6 +257,21 @@ describe('permits', () => {
     expect(searches).toBe(1);
   });
 
+  test('a receiver with rows is remembered, also beyond the number of those that are', () => {
+    const wait = (id: string) => {
+      const receiver = permits.receiver(id, 'u_1');
+      permits.setDueRows(receiver, true);
+      return receiver;
+    };
+    for (let n = 0; n < 20_000; n++) wait(`wh_${n}`);
+    const first = wait('wh_first');
+    const idle = permits.receiver('wh_idle', 'u_1');
+    expect(permits.receiver('wh_first', 'u_1')).toBe(first);
+    for (let n = 0; n < 500; n++) wait(`wh_more_${n}`);
+    expect(permits.receiver('wh_first', 'u_1')).toBe(first);
+    expect(permits.receiver('wh_idle', 'u_1')).not.toBe(idle);
+  });
+
   test('the row of a webhook is believed if another process has tried it since', () => {
     const receiver = sound('wh_1');
     permits.receiver('wh_1', 'u_1', { failures: 5, tried_at: now });

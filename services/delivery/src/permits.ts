@@ -72,8 +72,10 @@ export interface Permits {
   readonly onProbation: number;
 }
 
-/** Receivers that are remembered. */
+/** Receivers that are remembered, besides those in use. */
 const MAX_RECEIVERS = 20_000;
+/** Receivers that are checked when there is a further one: thousands may be in use. */
+const MAX_IDLE_CHECKS = 64;
 /** Part of all permits that is kept for claims that wait. */
 const CLAIMS_PART = 1 / 16;
 /** Blocked receivers that are checked when a permit is released. */
@@ -186,11 +188,14 @@ export function createPermits(limits: PermitLimits, now: () => number, wake: () 
     if (areClaimsBlocked || withDueRows.has(receiver)) wake();
   }
 
+  /** Checks a few of the oldest ones; those that are in use become the newest. */
   function forgetIdle(): void {
+    let checks = MAX_IDLE_CHECKS;
     for (const [id, receiver] of receivers) {
-      if (receivers.size <= MAX_RECEIVERS) return;
+      if (receivers.size <= MAX_RECEIVERS || checks-- === 0) return;
       const { held, waiters } = receiver;
-      if (held === 0 && !withDueRows.has(receiver) && waiters.size === 0) receivers.delete(id);
+      receivers.delete(id);
+      if (held > 0 || withDueRows.has(receiver) || waiters.size > 0) receivers.set(id, receiver);
     }
   }
 
