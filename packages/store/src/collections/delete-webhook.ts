@@ -4,9 +4,9 @@ import { autoSubscriptions, subscriptions } from './subscriptions.ts';
 import { deliveries, webhooks } from './webhooks.ts';
 
 /**
- * Deletes a webhook with its deliveries and subscriptions. The first write stops deliveries and new
- * subscriptions to it; its row is removed last, so that a repeated call completes an interrupted deletion. Rows of attempts in progress are removed when they are
- * due, or by their retention.
+ * Deletes a webhook with its deliveries and subscriptions. The first write stops deliveries and new subscriptions to it;
+ * its row is removed last, so that a repeated call completes an interrupted deletion. Rows of attempts in progress are
+ * removed when they are due, or by their retention.
  * @returns false if the webhook did not exist
  */
 export async function deleteWebhookRows(store: Store, webhookId: string): Promise<boolean> {

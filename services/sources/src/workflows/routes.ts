@@ -43,7 +43,8 @@ export function workflowRoutes({ deps, interfaces }: SourcesContext, operations:
       const { owner_id } = input;
       const shown = { in: ['live', 'updating'] as const };
       return listLarge(rows, { status: shown, ...(owner_id !== undefined && { owner_id }) }, input, {
-        ...{ hold, signal },
+        hold,
+        signal,
         read: presentWorkflow,
         bytesOf: ({ definition }) => JSON.stringify(definition).length,
       });
