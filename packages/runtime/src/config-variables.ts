@@ -13,6 +13,7 @@ import {
   oneOf,
   origin,
   origins,
+  path,
   rootKeys,
   serviceNames,
   text,
@@ -71,7 +72,7 @@ export const VARIABLES = {
     'DATA_DIR',
     '`.wellspring`',
     'Database, queues, blobs and credentials',
-    text('.wellspring'),
+    path('.wellspring'),
   ),
   amqpUrl: variable(
     'AMQP_URL',

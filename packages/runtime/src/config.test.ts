@@ -1,3 +1,4 @@
+import { resolve } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { SERVICES } from '@wellspring/contract/endpoint';
 import { ConfigError, configTable, printConfig, readConfig, unknownVariables } from './config.ts';
@@ -27,7 +28,7 @@ test('nothing set gives an embedded platform on loopback', () => {
     adminPort: 3001,
     adminKey: null,
     apiKey: null,
-    dataDir: '.wellspring',
+    dataDir: resolve('.wellspring'),
     amqpUrl: null,
     redisUrl: null,
     mongodbUrl: null,
@@ -73,6 +74,10 @@ test('variables override defaults; the public URL follows the listener unless it
   expect(config.logFormat).toBe('pretty');
   expect(read({ WELLSPRING_HOST: '::' }).publicUrl).toBe('http://[::1]:3000');
   expect(read({ WELLSPRING_PUBLIC_URL: 'https://x.example/' }).publicUrl).toBe('https://x.example');
+});
+
+test('a relative data directory becomes absolute: child processes work in other directories', () => {
+  expect(read({ WELLSPRING_DATA_DIR: 'data/x' }).dataDir).toBe(`${process.cwd()}/data/x`);
 });
 
 test('an empty variable counts as unset, except for lists of networks', () => {

@@ -1,3 +1,4 @@
+import { resolve } from 'node:path';
 import { SERVICES, type ServiceName } from '@wellspring/contract/endpoint';
 import { cidrList } from '@wellspring/core/addresses';
 
@@ -9,6 +10,9 @@ export const given = <T, F>(parse: (text: string) => T, fallback: F) => {
 };
 
 export const text = <F>(fallback: F) => given((value) => value, fallback);
+
+/** Made absolute: some child processes have another working directory. */
+export const path = (fallback: string) => given((value) => resolve(value), resolve(fallback));
 
 export const integer = <F>(fallback: F, least: number, most: number = Number.MAX_SAFE_INTEGER) =>
   given((value) => {

@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { ServiceName } from '@wellspring/contract/endpoint';
 import { eventually } from './eventually.ts';
@@ -82,7 +83,8 @@ export async function createServiceProcess({
           NODE_COMPILE_CACHE: COMPILE_CACHE,
           WELLSPRING_PORT: String(port),
           WELLSPRING_ADMIN_PORT: String(adminPort),
-          WELLSPRING_DATA_DIR: dataDir,
+          // Relative, as the default is.
+          WELLSPRING_DATA_DIR: relative('', dataDir),
           WELLSPRING_API_RATE: '0',
           WELLSPRING_ALLOW_NETWORKS: '127.0.0.0/8',
           WELLSPRING_LOG_LEVEL: 'warn',
