@@ -1,11 +1,13 @@
-import { readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { eventually } from '@wellspring/testing/eventually';
+import { tempDir } from '@wellspring/testing/temp-dir';
 import { JAILS } from './jail.fixture.ts';
 import { createPackager } from './packager.ts';
 import { openClient } from './packager-client.fixture.ts';
+import { createPackagerClient } from './packager-client.ts';
 import { openRegistry } from './registry.fixture.ts';
 
 describe.each(JAILS)('the processes of a packager with jail %s', (jail) => {
@@ -71,4 +73,29 @@ describe.each(JAILS)('the processes of a packager with jail %s', (jail) => {
     await packager.client.close();
     expect(readdirSync(packager.work)).toEqual([]);
   });
+});
+
+/** A packager whose compiler never answers. */
+const SILENT_COMPILER = `process.on('message', ({ id, method }) => {
+  if (method !== undefined && method !== 'compile') process.send({ id, value: method });
+});`;
+
+test('a process that was killed at a deadline gets no further calls', async () => {
+  await using directory = await tempDir();
+  const work = join(directory.path, 'work');
+  mkdirSync(work);
+  const packager = join(directory.path, 'packager.mjs');
+  writeFileSync(packager, SILENT_COMPILER);
+  const programs = { compileNative: '', compileWasm: '', install: '', packager };
+  const jail = () => ({ choice: { name: 'none' } as const, end: async () => {} });
+  const data = { programs, work, packages: directory.path, environment: {}, user: undefined };
+  const client = createPackagerClient(jail, data, { deadlineMs: 5_000 });
+  try {
+    await expect(client.compile({ code: { code: '' }, ownerId: 'u_test' })).rejects.toMatchObject({
+      message: 'The packages took too long to be installed.',
+    });
+    expect(await client.find({ packages: {}, lockfile: null })).toBe('find');
+  } finally {
+    await client.close();
+  }
 });

@@ -86,14 +86,12 @@ export function createPackagerClient(
       else if ('problem' in answer) call?.reject(new Problem(answer.problem));
       else call?.reject(Object.assign(new Error(answer.fault), { code: answer.code }));
       // In a process whose call has failed, requests to the registry may hang.
-      if (!('value' in answer) && running !== common) child.kill('SIGKILL');
+      if (!('value' in answer) && running !== common) discard(running);
       else if (waiting.size === 0) becomeIdle(running);
     });
     const forget = (error: Error) => {
       all.delete(running);
-      clearTimeout(running.retirement);
-      if (common === running) common = undefined;
-      if (idle.includes(running)) idle.splice(idle.indexOf(running), 1);
+      release(running);
       for (const { reject } of waiting.values()) reject(error);
       waiting.clear();
       lease.end(work).then(end, end);
@@ -110,6 +108,19 @@ export function createPackagerClient(
     return running;
   }
 
+  /** It gets no further calls. */
+  function release(running: Running): void {
+    clearTimeout(running.retirement);
+    if (common === running) common = undefined;
+    if (idle.includes(running)) idle.splice(idle.indexOf(running), 1);
+  }
+
+  /** Until a killed process ends, it would take calls, which fail with it. */
+  function discard(running: Running): void {
+    release(running);
+    running.child.kill('SIGKILL');
+  }
+
   /** An idle process does not keep the platform alive. */
   function becomeIdle(running: Running): void {
     // It answers as its deadline ends.
@@ -117,7 +128,7 @@ export function createPackagerClient(
     running.child.unref();
     running.child.channel?.unref();
     if (running !== common) idle.push(running);
-    running.retirement = setTimeout(() => running.child.kill('SIGKILL'), IDLE_MS);
+    running.retirement = setTimeout(discard, IDLE_MS, running);
     running.retirement.unref();
   }
 
@@ -135,11 +146,11 @@ export function createPackagerClient(
     const id = next++;
     const answered = new Promise<unknown>((resolve, reject) => {
       waiting.set(id, { resolve, reject });
-      child.send({ id, method, argument }, (error) => error && child.kill('SIGKILL'));
+      child.send({ id, method, argument }, (error) => error && discard(running));
     });
     const timer = setTimeout(() => {
       waiting.get(id)?.reject(invalidComponent('The packages took too long to be installed.'));
-      child.kill('SIGKILL');
+      discard(running);
     }, deadlineMs);
     return answered.finally(() => clearTimeout(timer)) as Promise<never>;
   }
