@@ -22,8 +22,9 @@
  *
  * The launcher remains as parent of the program, outside of the sandbox: it limits the size of /tmp, forwards SIGTERM
  * (as SIGKILL), SIGTSTP (as SIGSTOP) and SIGCONT, empties /tmp after the end of the program, and exits with the status
- * of the program, or with 122 if /tmp exceeded its limit. Each ends when its parent ends. The caller signals the
- * launcher, since without root it must not signal the program, which has another user.
+ * of the program, or with 122 if /tmp exceeded its limit or has more than 256 levels of directories. Each ends when its
+ * parent ends. The caller signals the launcher, since without root it must not signal the program, which has another
+ * user.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -49,6 +50,8 @@
 enum { EXIT_FAILED = 121, EXIT_TMP_LIMIT = 122 };
 /* Signals that are queued until a thread takes them: memory of the kernel, by default for 0.03 % of the machine's. */
 enum { MAX_QUEUED_SIGNALS = 256 };
+/* Levels of directories in /tmp. Each one that is read takes a descriptor and 32 KB of memory. */
+enum { MAX_TMP_DEPTH = 256 };
 enum { MAX_EXECUTABLES = 8, MAX_FILTER = 4096, MAX_DESCENTS = 1000000, MAX_STOP_TRIES = 20, FRAMES_FD = 3 };
 #define SECOND_NS 1000000000LL
 #define TMP_INTERVAL_NS 100000000LL /* 0.1 s */
@@ -345,9 +348,9 @@ struct usage {
 
 /*
  * Measures the working directory. Stops above the limit of inodes, so that it always ends. Returns false if it cannot
- * read a directory.
+ * read a directory, or has more than the given levels below it.
  */
-static int measure(struct usage *usage, unsigned long long max_inodes) {
+static int measure(struct usage *usage, unsigned long long max_inodes, int levels) {
   DIR *directory = opendir(".");
   if (!directory) return 0;
   int ok = 1;
@@ -359,6 +362,10 @@ static int measure(struct usage *usage, unsigned long long max_inodes) {
     /* The size of a file is divided by its number of links. */
     usage->bytes += (unsigned long long)info.st_blocks * 512 / (S_ISDIR(info.st_mode) ? 1 : info.st_nlink);
     if (!S_ISDIR(info.st_mode)) continue;
+    if (levels == 0) {
+      ok = 0;
+      continue;
+    }
     const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
     int below = openat(dirfd(directory), entry->d_name, flags);
     /* The owner of an unreadable directory may make it readable. */
@@ -368,7 +375,7 @@ static int measure(struct usage *usage, unsigned long long max_inodes) {
       ok = errno != EMFILE && errno != EACCES;
       continue;
     }
-    ok = !fchdir(below) && measure(usage, max_inodes);
+    ok = !fchdir(below) && measure(usage, max_inodes, levels - 1);
     close(below);
   }
   closedir(directory);
@@ -428,9 +435,9 @@ static void measure_unnamed(void *context, int process, pid_t pid) {
   if (directory) closedir(directory);
 }
 
-/* Returns false if /tmp is too deep to be read. */
+/* Returns false if /tmp is too deep, or cannot be read. */
 static int measure_all(struct usage *usage, const struct options *options, const struct processes *processes) {
-  if (chdir("/tmp") || !measure(usage, options->tmp_inodes)) return 0;
+  if (chdir("/tmp") || !measure(usage, options->tmp_inodes, MAX_TMP_DEPTH)) return 0;
   visit(processes, measure_unnamed, usage);
   return 1;
 }

@@ -78,6 +78,12 @@ onLauncher('the temporary directory of tier launcher', () => {
          for (let depth = 0; depth < 1000; depth++) { fs.mkdirSync('' + i); process.chdir('' + i) } }`,
     ],
     [
+      '256 levels of directories',
+      `process.chdir(os.tmpdir());
+       for (let depth = 0; depth < 300; depth++) { fs.mkdirSync('d'); process.chdir('d') }
+       for (;;);`,
+    ],
+    [
       '64 MB',
       `const much = Buffer.alloc(16e6, 1); for (let i = 0; i < 9; i++) { fs.writeFileSync(os.tmpdir() + '/' + i, much) } for (;;);`,
     ],

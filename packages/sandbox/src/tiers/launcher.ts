@@ -18,8 +18,9 @@ import {
 
 /** The first ABI of Landlock that restricts signals and abstract unix sockets: Linux 6.12. */
 const LANDLOCK_ABI = 6;
-/** Exit codes of native/launcher.c. */
+/** Of native/launcher.c. */
 const EXIT_TMP_LIMIT = 122;
+const MAX_TMP_DEPTH = 256;
 
 /** @throws TierUnavailable if the kernel or the privileges do not suffice */
 function checkLauncher(launcher: string): void {
@@ -101,7 +102,7 @@ export function createLauncherTier(options: LauncherOptions): Tier {
     relaysStops: true,
     endedFor: (exitCode) =>
       exitCode === EXIT_TMP_LIMIT
-        ? `The code put more than ${tmpBytes / 1024 / 1024} MB or ${tmpInodes} files into its temporary directory.`
+        ? `The code put more than ${tmpBytes / 1024 / 1024} MB, ${tmpInodes} files or ${MAX_TMP_DEPTH} levels of directories into its temporary directory.`
         : undefined,
     command(directory, { preload }) {
       if (directory.uid === undefined) {
