@@ -181,13 +181,17 @@ describe.each(STRONGEST_JAILS)('compilation in jail %s', (name) => {
     expect(await ask(70e6)).toBe(400);
   }, 60_000);
 
-  /** A compiler, and the processes that it starts. */
-  function observedCompiler() {
+  /**
+   * A compiler, and the processes that it starts.
+   * @param kills tells, by the number of earlier processes, whether a process is killed before it gets code
+   */
+  function observedCompiler(kills: (earlier: number) => boolean = () => false, { spawn } = jail.jail) {
     const started: Jailed[] = [];
     const compiler = createCompiler({
       ...jail.jail,
       spawn(program) {
-        const jailed = jail.jail.spawn(program);
+        const jailed = spawn(program);
+        if (kills(started.length)) jailed.child.kill('SIGKILL');
         started.push(jailed);
         return jailed;
       },
@@ -221,6 +225,48 @@ describe.each(STRONGEST_JAILS)('compilation in jail %s', (name) => {
       await ended;
       expect((await compiler.compile(code, 'u_1')).format).toBe('esm');
       expect(started).toHaveLength(2);
+    } finally {
+      await compiler.close();
+    }
+  });
+
+  test('a process that dies once is replaced, and the code compiled', async () => {
+    const { compiler, started } = observedCompiler((earlier) => earlier === 0);
+    try {
+      const { format } = await compiler.compile({ code: 'export default { name: "x" }' }, 'u_1');
+      expect([format, started.length]).toEqual(['esm', 2]);
+    } finally {
+      await compiler.close();
+    }
+  });
+
+  test('while every process dies, code is not at fault', async () => {
+    const { compiler } = observedCompiler(() => true);
+    try {
+      await expect(compiler.compile({ code: 'export default {}' }, 'u_1')).rejects.toMatchObject({
+        status: 503,
+        message: 'The compiler does not work at the moment.',
+      });
+    } finally {
+      await compiler.close();
+    }
+  });
+
+  test('code at which each process dies is refused while the compiler works for other code, at once after a report', async () => {
+    const mortal = `process.stdin.on('data', (line) => {
+      const { code } = JSON.parse(String(line));
+      if (code === 'fatal') process.stderr.write('fatal error: stack overflow');
+      if (code !== '') process.exit(1);
+      process.stdout.write(JSON.stringify({ format: 'esm', code, packages: {} }) + '\\n');
+    });`;
+    await using opened = await openJail(name, { compileNative: mortal, compileWasm: mortal });
+    const { compiler, started } = observedCompiler(() => false, opened.jail);
+    const refused = { status: 400, message: 'The code is too large or nested too deeply to be compiled.' };
+    try {
+      await expect(compiler.compile({ code: 'fatal' }, 'u_1')).rejects.toMatchObject(refused);
+      expect(started).toHaveLength(1);
+      await expect(compiler.compile({ code: 'deadly' }, 'u_1')).rejects.toMatchObject(refused);
+      expect(started).toHaveLength(4);
     } finally {
       await compiler.close();
     }
