@@ -25,12 +25,16 @@ const MEASURE_BYTES = 8 * MB;
 /** Bytes that a file or directory takes on disk. */
 export const onDisk = (bytes: number): number => Math.max(1, Math.ceil(bytes / BLOCK_BYTES)) * BLOCK_BYTES;
 
-/** Bytes that packages may still take on the file system of this path: each file that is left takes a block at least. */
-export function freeBytes(path: string): number {
+/**
+ * Bytes that packages may still take on the file system of this path: each file that is left takes a block at least.
+ * @param withReserve includes what is kept free for the platform
+ */
+export function freeBytes(path: string, withReserve = false): number {
   const { bavail, blocks, bsize, files, ffree } = statfsSync(path);
-  const bytes = bavail * bsize - Math.min(MAX_RESERVE_BYTES, (blocks * bsize) / RESERVED_PART);
+  const part = withReserve ? 0 : 1 / RESERVED_PART;
+  const bytes = bavail * bsize - Math.min(MAX_RESERVE_BYTES, blocks * bsize * part);
   // Some file systems have no fixed number of files.
-  return files === 0 ? bytes : Math.min(bytes, (ffree - files / RESERVED_PART) * BLOCK_BYTES);
+  return files === 0 ? bytes : Math.min(bytes, (ffree - files * part) * BLOCK_BYTES);
 }
 
 /**

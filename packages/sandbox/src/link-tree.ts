@@ -12,16 +12,18 @@ const PARALLEL_COPIES = 8;
  * Copies a tree as directories with hard links. Links are made synchronously, which takes a fraction of the time, but in
  * turns: a set of packages may have 100,000 files. Files that cannot be linked are copied.
  * @param take called before bytes are copied
- * @throws what `take` throws
+ * @param takeDirectory called before a directory is made, which takes a block
+ * @throws what `take` and `takeDirectory` throw
  */
 export async function linkTree(
   from: string,
   to: string,
   inTurns: InTurns,
-  take: (bytes: number) => void = () => {},
+  take: (bytes: number) => void,
+  takeDirectory: (bytes: number) => void = () => {},
 ): Promise<void> {
   const copies: [source: string, target: string][] = [];
-  const steps = linkEntries(from, to, copies);
+  const steps = linkEntries(from, to, copies, takeDirectory);
   await inTurns((deadline) => {
     while (performance.now() < deadline) if (steps.next().done) return false;
     return true;
@@ -35,14 +37,20 @@ export async function linkTree(
 }
 
 /** Yields after each file and directory. */
-function* linkEntries(from: string, to: string, copies: [string, string][]): Generator<void> {
+function* linkEntries(
+  from: string,
+  to: string,
+  copies: [string, string][],
+  takeDirectory: (bytes: number) => void,
+): Generator<void> {
+  takeDirectory(onDisk(0));
   mkdirSync(to);
   chmodSync(to, 0o755);
   const directory = opendirSync(from);
   try {
     for (let entry = directory.readSync(); entry; entry = directory.readSync()) {
       const [source, target] = [join(from, entry.name), join(to, entry.name)];
-      if (entry.isDirectory()) yield* linkEntries(source, target, copies);
+      if (entry.isDirectory()) yield* linkEntries(source, target, copies, takeDirectory);
       // Sets of packages contain no links; unexpected ones are ignored.
       else if (entry.isFile() && !isLinked(source, target)) copies.push([source, target]);
       yield;

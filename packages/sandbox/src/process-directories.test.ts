@@ -64,8 +64,11 @@ test('a process that cannot have a user id, or a directory, leaves neither behin
   rmSync(base);
 });
 
-/** Process directories, and sets of packages with these names. */
-function openDirectories(names: string[]) {
+/**
+ * Process directories, and sets of packages with these names.
+ * @param free bytes that trees of packages may still take
+ */
+function openDirectories(names: string[], free?: () => number) {
   const data = dirs[0]!.path;
   const indexOf = (name: string) => join(data, name, 'package/index.js');
   for (const name of names) {
@@ -73,11 +76,14 @@ function openDirectories(names: string[]) {
     writeFileSync(indexOf(name), name);
   }
   writeFileSync(join(data, 'code.mjs'), '');
-  const directories = createProcessDirectories(data, undefined);
+  const directories = createProcessDirectories(data, undefined, undefined, free);
   return {
     directories,
     /** @param visible whether processes see the directory of package sets, so that they have no trees */
-    async start(name: string, { visible = false, inTurns = inTurnsOf(createTurns(), 'u_test') } = {}) {
+    async start(
+      name: string,
+      { visible = false, inTurns = inTurnsOf(createTurns(), 'u_test'), owner = 'u_test' } = {},
+    ) {
       const directory = directories.create();
       const files = {
         path: join(data, 'code.mjs'),
@@ -86,7 +92,7 @@ function openDirectories(names: string[]) {
         nodeModules: join(data, name),
       };
       const visiblePackages = visible ? directories.packages : undefined;
-      await directories.fill(directory, files, visiblePackages, { id: 'u_test', inTurns });
+      await directories.fill(directory, files, visiblePackages, { id: owner, inTurns });
       return directory;
     },
     removePackages: (name: string) => rmSync(join(data, name), { recursive: true }),
@@ -150,5 +156,17 @@ test('packages that are removed while they are linked are not given to a process
     removePackages('a');
   };
   await expect(start('a', { inTurns })).rejects.toThrow('The packages were removed');
+  directories.close();
+});
+
+test('an owner leaves as much room as the directories of its trees take', async () => {
+  // A tree has two directories.
+  const { directories, start } = openDirectories(['a'], () => 8 * 4096);
+  const [first] = [await start('a'), await start('a'), await start('a')];
+  await expect(start('a')).rejects.toThrow('There is no room for these packages');
+  await start('a', { owner: 'u_other' });
+  directories.remove(first!);
+  await start('a');
+  await expect(start('a')).rejects.toThrow('There is no room for these packages');
   directories.close();
 });

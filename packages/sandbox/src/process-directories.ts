@@ -125,17 +125,22 @@ function placeFile(from: string, to: string): void {
   }
 }
 
-/** @param removeForeign removes files of other users that a crash has left in process directories */
+/**
+ * @param removeForeign removes files of other users that a crash has left in process directories
+ * @param freeForTrees bytes that trees of packages may still take; replaced in tests
+ */
 export function createProcessDirectories(
   dataDir: string,
   userIds: UserIds | undefined,
   removeForeign: (base: string) => void = () => {},
+  // With the reserve: processes start on a disk that is nearly full, too.
+  freeForTrees: (path: string) => number = (path) => freeBytes(path, true),
 ): ProcessDirectories {
   const base = makeDirectory(baseFor(dataDir, removeForeign), 0o711);
   const shared = makeDirectory(join(base, 'shared'), 0o755);
   const packages = makeDirectory(join(base, 'packages'), 0o311);
   /** Of tiers in which a process sees nothing besides its process directory. */
-  const trees = createKeptTrees(makeDirectory(join(base, 'trees'), 0o700));
+  const trees = createKeptTrees(makeDirectory(join(base, 'trees'), 0o700), () => freeForTrees(base));
   /** Each set of packages is linked once for all process directories that use it. */
   const removeSet = (name: string) => rm(join(packages, name), { recursive: true, force: true });
   const sets = createSharedSets({
@@ -197,8 +202,9 @@ export function createProcessDirectories(
         return;
       }
       // The files of the set are on this file system, so no process needs copies of its own.
-      const link = () => linkTree(join(packages, set, 'node_modules'), target, owner.inTurns);
-      await trees.place(directory.id, set, target, link);
+      const link = (take: (bytes: number) => void) =>
+        linkTree(join(packages, set, 'node_modules'), target, owner.inTurns, take, take);
+      await trees.place(directory.id, set, target, owner.id, link);
     },
     remove({ id, path, uid }) {
       trees.keep(id);

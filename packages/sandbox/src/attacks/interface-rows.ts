@@ -134,9 +134,14 @@ export const INTERFACE_ROWS: readonly AttackRow[] = [
   {
     id: '28c',
     attempt: 'Packages of very many files, in processes that start again and again',
-    expected: 'Linked in turns with other owners, and not again for the next process',
+    expected:
+      'Linked in turns with other owners, and not again for the next process; directories made for processes count for the disk of their owner',
     tiers: ALL,
-    shownBy: [`${TESTS}/link-tree.test.ts`, `${TESTS}/process-directories.test.ts`],
+    shownBy: [
+      `${TESTS}/link-tree.test.ts`,
+      `${TESTS}/process-directories.test.ts`,
+      `${TESTS}/kept-trees.test.ts`,
+    ],
   },
   {
     id: '33',
