@@ -1,6 +1,8 @@
+import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { mkdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { createDiskRoom, type DiskRoom, freeBytes } from '../disk-room.ts';
 import { type DiskItem, removeUnused } from './disk-item.ts';
 import { diskUsage, list } from './disk-usage.ts';
@@ -14,10 +16,11 @@ export interface PackageDisk {
    * @param part directory of the installation in `sets/`, which is created
    */
   open(ownerId: string, part: string): Promise<DiskRoom>;
-  /** Notes in the directory of a set to whom it belongs. */
+  /** Notes in the directory of a set to whom it belongs, and writes the set to the disk: it can be renamed. */
   sign(set: string, ownerId: string): Promise<void>;
 }
 
+const run = promisify(execFile);
 const NOTE = 'owner.json';
 /** Space that an installation may need. */
 const ROOM_BYTES = JAIL_LIMITS.diskBytes;
@@ -41,6 +44,18 @@ function readNote(set: string): Note | undefined {
 }
 
 const writeNote = (set: string, note: Note) => writeFileSync(join(set, NOTE), JSON.stringify(note));
+
+/**
+ * Writes the file system of this path to the disk, at once: `fsync` of thousands of files takes seconds. Without the
+ * program of the system, a power loss may take content of files.
+ */
+async function writeToDisk(path: string): Promise<void> {
+  try {
+    await run('sync', ['-f', path], { env: { PATH: '/usr/bin:/bin' } });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+  }
+}
 
 /**
  * @param directory parent of `sets/` and `tarballs/`
@@ -122,6 +137,7 @@ export function createPackageDisk(
     },
     async sign(set, owner) {
       writeNote(set, { owner, bytes: await diskUsage(set) });
+      await writeToDisk(set);
     },
   };
 }

@@ -1,6 +1,17 @@
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { TierUnavailable } from './tier.ts';
@@ -28,7 +39,8 @@ export function provideLauncher(cache: string): string {
   }
   const version = createHash('sha256').update(readFileSync(SOURCE)).digest('hex').slice(0, 16);
   const path = join(cache, `launcher-${version}-${process.arch}`);
-  if (existsSync(path)) return path;
+  // After a power loss, its name may have no content.
+  if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) > 0) return path;
   mkdirSync(cache, { recursive: true, mode: 0o700 });
   const work = mkdtempSync(join(cache, 'compile-'));
   try {
@@ -38,6 +50,9 @@ export function provideLauncher(cache: string): string {
       stdio: ['ignore', 'ignore', 'pipe'],
       timeout: 60_000,
     });
+    const compiled = openSync(output, 'r');
+    fsyncSync(compiled);
+    closeSync(compiled);
     renameSync(output, path);
   } catch (error) {
     throw new TierUnavailable(`The launcher could not be compiled: ${(error as Error).message}`);
