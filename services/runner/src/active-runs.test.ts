@@ -98,3 +98,14 @@ test('a run that is interrupted by a failed commit is repeated and listed once',
   expect(await t.events(id)).toEqual(['early']);
   expect((await t.logs(id)).filter(({ k }) => k === 'end')).toHaveLength(1);
 });
+
+test('a redelivered run that a crashed process has listed is no longer listed when it ends', async () => {
+  const id = await t.deploy(WAITING);
+  const trigger = { kind: 'manual', payload: '"short"' } as const;
+  const runs = ['run_repeated', 'run_committed'];
+  await t.triggerToEnd(id, trigger, { run_id: 'run_committed' });
+  const row = { emitter_id: id, trigger: 'manual', started_at_ms: 0 } as const;
+  await t.store.collection(runningRuns).insertMany(runs.map((run) => ({ id: run, ...row })));
+  for (const run_id of runs) await t.triggerToEnd(id, trigger, { run_id, redelivered: true });
+  await eventually(async () => expect(await running(id)).toEqual([]));
+});

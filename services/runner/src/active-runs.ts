@@ -1,3 +1,4 @@
+import type { RunsMessage } from '@wellspring/contract/messages';
 import { createLru } from '@wellspring/core/lru';
 import type { Deps } from '@wellspring/runtime/deps';
 import { runningRuns } from '@wellspring/store/collections/running-runs';
@@ -20,6 +21,8 @@ export interface ActiveRun {
 export interface ActiveRuns {
   /** @param flushLogs commits the log lines so far */
   begin(run: RunContext, startedAt: number, flushLogs: () => void): ActiveRun;
+  /** Removes the rows of redelivered runs: a process that crashed may have left them. */
+  unlistRedelivered(sourceId: string, messages: readonly RunsMessage[]): void;
   /** @returns whether the run was found */
   cancel(runId: string): boolean;
 }
@@ -94,6 +97,11 @@ export function createActiveRuns({ store, clock, log }: Pick<Deps, 'store' | 'cl
           entry.listed?.then(() => rows.remove(run.run_id)).catch(ignoreOutage);
         },
       };
+    },
+    unlistRedelivered(sourceId, messages) {
+      const ids = messages.filter(({ redelivered }) => redelivered).map(({ run_id }) => run_id);
+      if (ids.length === 0) return;
+      rows.removeWhere({ id: { in: ids }, emitter_id: sourceId }).catch(ignoreOutage);
     },
     cancel(runId) {
       const entry = entries.get(runId);

@@ -89,7 +89,7 @@ export interface Batch {
 const MAX_HOOK_COMMITS = 3;
 
 export function createSourceState(sourceId: string, deps: SourceStateDeps): SourceState {
-  const { store, executor, clock, call, meter, openRoom, networks, quotas, gate } = deps;
+  const { store, executor, clock, call, active, meter, openRoom, networks, quotas, gate } = deps;
   const commits = createStateCommits(sourceId, deps);
   const { load, join, commit, republish, isBehind, forget, isForgotten } = commits;
   const logRun = createLogRun(deps.log, clock);
@@ -180,6 +180,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
 
     async open(epoch, messages, assertHeld) {
       const live = await load(epoch);
+      active.unlistRedelivered(sourceId, messages);
       const committed = await findCommitted(store, sourceId, live.known, messages);
       const isRepeated = ({ run_id }: RunsMessage) => committed.has(run_id) || live.known.has(run_id);
       // Before any later message of the source.
