@@ -129,7 +129,7 @@ export interface Queue {
    * @throws Error while there is another consumer of this queue
    */
   consume(queue: QueueName, handler: Handler, options: ConsumeOptions): Promise<void>;
-  /** Number of waiting and running jobs. */
+  /** Number of jobs that wait for a process, and of those that this process has taken. */
   depth(queue: QueueName): Promise<number>;
   deadLetters: {
     /** Newest first; `after` is an id. Fewer than `limit` also when their payloads reach MAX_LISTED_CHARS. */

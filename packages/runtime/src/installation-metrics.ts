@@ -7,8 +7,8 @@ import type { Deps } from './deps.ts';
 const MAX_DUE = 10_000;
 
 /**
- * Waiting work of the whole installation: every process with these metrics exposes the same values, so they must not
- * be summed over processes. Read for each scrape.
+ * Waiting work of the whole installation: every process with these metrics exposes the same values, apart from jobs that
+ * it has taken, so they must not be summed over processes. Read for each scrape.
  */
 export function installationMetrics({
   store,
@@ -22,9 +22,14 @@ export function installationMetrics({
     ms === null || ms === undefined ? 0 : Math.max(0, clock.now() - ms) / 1000;
 
   for (const name of QUEUES) {
-    metrics.gauge('wellspring_queue_depth', 'Jobs that wait or run', () => queue.depth(name), {
-      queue: name,
-    });
+    metrics.gauge(
+      'wellspring_queue_depth',
+      'Jobs that wait for a process, and those that this one has taken',
+      () => queue.depth(name),
+      {
+        queue: name,
+      },
+    );
   }
   metrics.gauge('wellspring_dead_letters', 'Jobs that were given up', () => queue.deadLetters.count());
   metrics.gauge(
