@@ -14,10 +14,16 @@ const config = () => ({
   adminKey: null as string | null,
   secretKeys: null as string[] | null,
 });
+/** A start that succeeds. */
+const start = () => {
+  const keys = readKeys(config());
+  keys.save();
+  return keys;
+};
 const modeOf = (path: string) => statSync(path).mode & 0o777;
 
 test('the first start makes keys that only their owner can read', () => {
-  const { credentials, secretKeys, isNewApiKey, path } = readKeys(config());
+  const { credentials, secretKeys, isNewApiKey, path } = start();
   expect(isNewApiKey).toBe(true);
   expect(credentials.api_key).toMatch(/^ws_[a-z2-7]{32}$/);
   expect(credentials.admin_key).not.toBe(credentials.api_key);
@@ -31,29 +37,30 @@ test('the first start makes keys that only their owner can read', () => {
 });
 
 test('later starts find the same keys, and write nothing', () => {
-  const first = readKeys(config());
+  const first = start();
   const { mtimeMs } = statSync(first.path);
-  const second = readKeys(config());
-  expect(second).toEqual({ ...first, isNewApiKey: false });
+  const second = start();
+  expect(second).toEqual({ ...first, isNewApiKey: false, save: second.save });
   expect(statSync(first.path).mtimeMs).toBe(mtimeMs);
 });
 
 test('presets override stored credentials and are stored', () => {
-  readKeys(config());
+  start();
   const preset = {
     ...config(),
     apiKey: 'preset-api-key-1234',
     adminKey: 'preset-admin-key-1',
     secretKeys: ['s'.repeat(32)],
   };
-  const { credentials, secretKeys, isNewApiKey } = readKeys(preset);
+  const { credentials, secretKeys, isNewApiKey, save } = readKeys(preset);
+  save();
   expect([credentials.api_key, credentials.admin_key]).toEqual(['preset-api-key-1234', 'preset-admin-key-1']);
   expect([secretKeys, isNewApiKey]).toEqual([['s'.repeat(32)], true]);
   expect(readKeys(config()).credentials.api_key).toBe('preset-api-key-1234');
 });
 
 test('a damaged file is not overwritten', () => {
-  const { path } = readKeys(config());
+  const { path } = start();
   writeFileSync(path, '{"api_key":');
   expect(() => readKeys(config())).toThrow('credentials.json is not valid JSON');
   expect(readFileSync(path, 'utf8')).toBe('{"api_key":');

@@ -1,4 +1,5 @@
-import { mkdir, rm } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { mkdir, rename, rm } from 'node:fs/promises';
 import { Agent, createServer, get, type IncomingMessage, type RequestListener } from 'node:http';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
@@ -115,6 +116,22 @@ describe('a platform that runs', () => {
       expect((await keysOf()).sort()).toEqual([own, hashApiKey('preset-api-key-1234')].sort());
       await restarted.stop();
     }
+  });
+
+  test('has a key that works after a start that was refused for lack of the root key', async () => {
+    await (await run(() => ({}))).stop();
+    const [credentials, rootKey] = [join(dir.path, 'credentials.json'), join(dir.path, 'secret.key')];
+    await rename(rootKey, `${rootKey}.away`);
+    await rm(credentials);
+    await expect(run(() => ({}))).rejects.toThrow('root key of the data is missing');
+    expect(existsSync(credentials)).toBe(false);
+    await rename(`${rootKey}.away`, rootKey);
+    let deps: Deps | undefined;
+    const { credentials: made } = await run((given) => {
+      deps = given;
+      return {};
+    });
+    expect(await deps!.store.collection(apiKeys).find({ hash: hashApiKey(made.api_key) })).toBeDefined();
   });
 
   test('does not bring back a key that was made on the first start and then revoked', async () => {

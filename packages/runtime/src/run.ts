@@ -106,6 +106,8 @@ export async function runServices(config: Config, factories: Factories, log: Log
       const how = { mode: config.mode, clock: deps.clock, log };
       await untilAvailable(how, () => applyPresets(deps, keys.credentials.api_key, isNew));
     }
+    // Not before: the next start would take the key for one that the database contains.
+    keys.save();
     const shared = { principalKeys: deps.seal.keysFor('principal'), log, memory: deps.memory };
     const proxy = createProxy({ ...shared, clock: deps.clock, draining: early.signal });
     closeProxy = proxy.close;
