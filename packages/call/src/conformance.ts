@@ -104,6 +104,11 @@ export function callConformance(name: string, open: () => Promise<Call>): void {
       expect(await early).toBe(3);
     });
 
+    test('a request that no process can serve fails before its deadline if its caller wants that', async () => {
+      const options = { deadlineMs: 1_000_000, reachMs: 20 };
+      expect(await thrownBy(call.request('nobody', 1, options))).toBeInstanceOf(CallFailed);
+    });
+
     test('a server whose signal is aborted receives no requests', async () => {
       const other = new AbortController();
       call.serve('gone', async () => 1, other.signal);

@@ -24,6 +24,8 @@ export interface CallOptions {
   /** The request goes to the process that owns this ordering key, if the address is served per key. */
   key?: string;
   deadlineMs: number;
+  /** After this time without a process that serves the address, the request fails; default: at the deadline. */
+  reachMs?: number;
 }
 
 export interface ReplyAddress {

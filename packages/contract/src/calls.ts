@@ -139,3 +139,5 @@ export const HOOK_DEADLINE_MS = 310_000;
 export const CONFIGURE_DEADLINE_MS = 60_000;
 /** Compiling and installing packages. */
 export const PREPARE_DEADLINE_MS = 300_000;
+/** A client that deploys learns after this time that no process can be reached, as while RabbitMQ is away. */
+export const PREPARE_REACH_MS = 10_000;

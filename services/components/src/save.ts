@@ -1,5 +1,5 @@
 import { contentHash, isSingleFile, sha256 } from '@wellspring/component/modules/content-hash';
-import { CALLS, PREPARE_DEADLINE_MS, type PrepareCall } from '@wellspring/contract/calls';
+import { CALLS, PREPARE_DEADLINE_MS, PREPARE_REACH_MS, type PrepareCall } from '@wellspring/contract/calls';
 import type { Bundle, ComponentCode } from '@wellspring/contract/definition';
 import { newId } from '@wellspring/core/ids';
 import { jsonTextOf, stringify } from '@wellspring/core/json-text';
@@ -75,6 +75,7 @@ export function createLibrary({ store, call, clock }: Pick<Deps, 'store' | 'call
     const message: PrepareCall['message'] = { ...source, owner_id };
     const answer = (await call.request(CALLS.prepare, message, {
       deadlineMs: PREPARE_DEADLINE_MS,
+      reachMs: PREPARE_REACH_MS,
     })) as PrepareCall['answer'];
     const compiled = { ...answer, content_hash };
     recent.set(content_hash, compiled);

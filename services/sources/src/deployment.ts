@@ -1,4 +1,4 @@
-import { CALLS, PREPARE_DEADLINE_MS, type ResolveCall } from '@wellspring/contract/calls';
+import { CALLS, PREPARE_DEADLINE_MS, PREPARE_REACH_MS, type ResolveCall } from '@wellspring/contract/calls';
 import type { Definition } from '@wellspring/contract/definition';
 import { LIMITS } from '@wellspring/contract/limits';
 import type { Principal } from '@wellspring/contract/principal';
@@ -47,6 +47,7 @@ export async function resolveComponent(
   };
   const answer = (await call.request(CALLS.resolve, message, {
     deadlineMs: PREPARE_DEADLINE_MS,
+    reachMs: PREPARE_REACH_MS,
   })) as ResolveCall['answer'];
   const component = await store.collection(components).get(answer.component_id);
   if (!component) throw notFound('component', answer.component_id);

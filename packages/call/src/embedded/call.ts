@@ -34,12 +34,12 @@ export function createEmbeddedCall({ log }: { log: Log }): Call {
   }
 
   return {
-    async request(address, message, { key, deadlineMs }) {
-      const deadline = performance.now() + deadlineMs;
-      const remaining = () => deadline - performance.now();
+    async request(address, message, { key, deadlineMs, reachMs = deadlineMs }) {
+      const began = performance.now();
+      const remaining = (ms = deadlineMs) => began + ms - performance.now();
       try {
         const sent = jsonCopy(message);
-        const handler = await findServer(address, remaining);
+        const handler = await findServer(address, () => remaining(Math.min(reachMs, deadlineMs)));
         const answer = await withTimeout(handler(sent as never, key), remaining(), () => {
           throw new CallFailed(`The server of ${address} did not reply in time.`);
         });

@@ -67,6 +67,18 @@ await withPrograms(['rabbitmq'], () => {
     await eventually(works);
   }, 60_000);
 
+  test('a request during an alarm of the broker fails before its deadline if its caller wants that', async () => {
+    const { call, works } = await open();
+    call.serve('prepare', async () => 1, new AbortController().signal);
+    await eventually(async () => (await call.request('prepare', 0, { deadlineMs: 10_000 })) === 1);
+    await server.alarm(true);
+    await eventually(async () => !(await works()));
+    const request = call.request('prepare', 0, { deadlineMs: 1_000_000, reachMs: 1_000 });
+    await expect(request).rejects.toThrow('no process served it');
+    await server.alarm(false);
+    await eventually(works);
+  }, 60_000);
+
   test('calls during an alarm of the broker wait within the memory budget; later ones are lost', async () => {
     const { call, works, unconfirmed } = await open();
     await server.alarm(true);

@@ -50,7 +50,8 @@ const CHECK_INTERVAL_MS = 2_000;
  * Requests and replies over RabbitMQ, with the messages of `wire.ts`, which are not persistent. Each process has one
  * exclusive queue, bound to its own name and to the addresses that it serves. A request goes to the process that owns its
  * key, or else to the first server of the address that answers a broadcast `who`: dead and frozen servers do not answer,
- * and busy ones answer later. A request without a server is retried until its deadline. A request that reached a server
+ * and busy ones answer later. A request without a server is
+ * retried until its deadline, or for `reachMs`. A request that reached a server
  * fails within about a second if that server dies, and within seconds if it freezes.
  *
  * Every connection declares a queue with a new name: a queue lives on one node of the cluster and is locked while that
@@ -186,9 +187,12 @@ export function createRabbitCall({
   }
 
   return {
-    async request(address, message, { key, deadlineMs }) {
+    async request(address, message, { key, deadlineMs, reachMs = deadlineMs }) {
       const deadline = performance.now() + deadlineMs;
       const remaining = () => deadline - performance.now();
+      /** When a process was last known to serve the address. */
+      let reachedAt = performance.now();
+      const isReachable = () => performance.now() - reachedAt < reachMs;
       let content: Buffer;
       try {
         content = encode({ address, message, ...(key === undefined ? {} : { key }) } satisfies Request);
@@ -196,19 +200,20 @@ export function createRabbitCall({
         log.error({ address, error: String(error) }, 'call.failed');
         throw new CallFailed(`The request to ${address} cannot be encoded.`);
       }
-      while (remaining() > 0 && !isClosed) {
+      while (remaining() > 0 && isReachable() && !isClosed) {
         const server = await serverOf(address, key, remaining());
         const timeoutMs = remaining();
         if (server && channel.current && !isClosed && timeoutMs > 0) {
           const answer = await pending.ask(server, address, content, timeoutMs);
           if (answer) return decodeAnswer(answer, address);
+          reachedAt = performance.now();
         }
         await pause(Math.max(0, Math.min(RETRY_DELAY_MS, remaining())));
       }
       throw new CallFailed(
         isClosed
           ? `The request to ${address} failed: the connection was closed.`
-          : `The request to ${address} failed: no process served it before its deadline.`,
+          : `The request to ${address} failed: no process served it.`,
       );
     },
 
