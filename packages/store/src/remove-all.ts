@@ -1,22 +1,27 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Collection, Row, Where } from './port.ts';
 
-interface Removal {
-  /** Stops between two batches. */
-  signal?: AbortSignal | undefined;
-  /** Rows per removal: other writes wait for it. */
-  batch?: number;
-}
+/** Rows per removal: few, so that other writes do not wait long for it. */
+const REMOVAL_SIZE = 200;
 
-/** Removes the matching rows in batches, so that many rows block no other work. @returns their number */
+/**
+ * Removes the matching rows in batches. After each one it pauses for as long as that took, so that the removal of many
+ * rows takes at most half of the time of other work.
+ * @param signal stops it between two batches
+ * @returns the number of removed rows
+ */
 export async function removeAll<T extends Row>(
   rows: Collection<T>,
   where: Where<T>,
-  { signal, batch = 500 }: Removal = {},
+  signal?: AbortSignal,
 ): Promise<number> {
   let total = 0;
-  for (;;) {
-    const removed = signal?.aborted ? 0 : await rows.removeWhere(where, batch);
+  while (!signal?.aborted) {
+    const began = performance.now();
+    const removed = await rows.removeWhere(where, REMOVAL_SIZE);
     total += removed;
-    if (removed < batch) return total;
+    if (removed < REMOVAL_SIZE) break;
+    await pause(performance.now() - began, undefined, { signal }).catch(() => {});
   }
+  return total;
 }

@@ -19,8 +19,8 @@ const RUNNING_RUN_HOURS = 24;
 const MIN_LOG_RECORDS = 100;
 /** Errors of partitions that are reported. */
 const MAX_ERRORS = 10;
-/** Rows per removal: few, so that it blocks no other write. */
-const BATCH_SIZE = 200;
+/** Rows beyond the limit of a partition that are counted and removed at a time. */
+const MAX_EXCESS = 1_000;
 
 export interface Retention {
   /** Epoch ms. */
@@ -46,7 +46,7 @@ export interface Retention {
 export async function prune(store: Store, retention: Retention) {
   const { now, signal } = retention;
   const remove = <T extends Row>(rows: CollectionDefinition<T>, where: Where<T>) =>
-    removeAll(store.collection(rows), where, { signal, batch: BATCH_SIZE });
+    removeAll(store.collection(rows), where, signal);
   const steps = {
     events: () => pruneEvents(store, retention),
     logs: () => pruneLogs(store, retention),
@@ -91,14 +91,14 @@ async function removeBeyond<T extends Row & { sort_key: string }>(
   });
   let total = 0;
   for (;;) {
-    const limit = (await rows.count(where, keep + BATCH_SIZE)) - keep;
+    const limit = (await rows.count(where, keep + MAX_EXCESS)) - keep;
     if (limit <= 0 || signal?.aborted) return total;
     const oldest = await rows.list({ where, orderBy: 'sort_key', order: 'asc', limit, texts: false });
     const last = oldest.at(-1)?.sort_key;
     if (last === undefined) return total;
     // The other process may have removed rows since they were counted.
     if ((await rows.count(within({ gt: last }), keep)) < keep) continue;
-    total += await rows.removeWhere(within({ lte: last }));
+    total += await removeAll(rows, within({ lte: last }), signal);
   }
 }
 
@@ -136,7 +136,7 @@ async function pruneEvents(store: Store, { now, retainEvents, retainDays, signal
   const tooOld = { lt: eventSortKey({ ms: now - retainDays * DAY_MS, n: 0 }) };
   async function pruneStream({ partition, stream }: EventRow) {
     if (stream === '$in') return 0;
-    const old = await removeAll(rows, { partition, sort_key: tooOld }, { signal, batch: BATCH_SIZE });
+    const old = await removeAll(rows, { partition, sort_key: tooOld }, signal);
     return old + (await removeBeyond(rows, { partition }, retainEvents, signal));
   }
   return pruneEach(rows, ({ partition }) => partition, pruneStream, signal);
@@ -152,7 +152,7 @@ async function pruneLogs(store: Store, { now, retainEvents, retainDays, signal }
     if (edge === undefined) return 0;
     const older: Where<LogRow> = { emitter_id, sort_key: { lt: edge } };
     const old = { emitter_id, sort_key: { lt: [edge, tooOld].sort()[0]! } };
-    const removed = await removeAll(rows, old, { signal, batch: BATCH_SIZE });
+    const removed = await removeAll(rows, old, signal);
     const kept = await rows.count({ emitter_id, sort_key: { gte: edge } });
     return removed + (await removeBeyond(rows, older, Math.max(0, retainEvents - kept), signal));
   }
