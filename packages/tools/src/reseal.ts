@@ -53,6 +53,7 @@ export async function reseal({ config, log, say }: ResealOptions): Promise<void>
       ...row,
       secret: again(by, row.secret, row.id),
       old_secret: row.old_secret === null ? null : again(by, row.old_secret, row.id),
+      older_secrets: row.older_secrets?.map((one) => ({ ...one, secret: again(by, one.secret, row.id) })),
     }));
     await each(accounts, (by, row) => ({ ...row, credentials: again(by, row.credentials, row.id) }));
     await each(deployments, (by, row) => ({

@@ -239,24 +239,26 @@ describe('attempts', () => {
     expect(row!.failing_since).toBeGreaterThan(failedAt);
   });
 
-  test('after a rotation both secrets sign, for a day', async () => {
+  test('after a rotation the former secrets sign, too, for a day', async () => {
     const { emitter, sink, hook } = await delivering(() => 200);
-    const secret = newWebhookSecret();
+    const [secret, older] = [newWebhookSecret(), newWebhookSecret()];
     const rotate = (until: number) =>
       t.store.collection(webhooks).patch(hook.id, {
         secret: seal.seal(secret, hook.id),
         old_secret: seal.seal(hook.secret, hook.id),
         old_secret_until: until,
+        older_secrets: [{ secret: seal.seal(older, hook.id), until }],
       });
     await rotate(t.clock.now() + DAY);
     await t.emit(emitter, [event(1)]);
-    const [both] = await sink.received(1);
-    for (const one of [secret, hook.secret]) new Webhook(one).verify(both!.text, both!.headers as never);
+    const [all] = await sink.received(1);
+    for (const one of [secret, hook.secret, older]) new Webhook(one).verify(all!.text, all!.headers as never);
     await rotate(t.clock.now() - 1);
     await t.emit(emitter, [event(2)]);
     const [, fresh] = await sink.received(2);
     new Webhook(secret).verify(fresh!.text, fresh!.headers as never);
-    expect(() => new Webhook(hook.secret).verify(fresh!.text, fresh!.headers as never)).toThrow();
+    for (const one of [hook.secret, older])
+      expect(() => new Webhook(one).verify(fresh!.text, fresh!.headers as never)).toThrow();
   });
 
   test('a deleted webhook receives nothing, and its deliveries are removed', async () => {

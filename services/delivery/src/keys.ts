@@ -3,7 +3,7 @@ import type { Seal } from '@wellspring/core/seal';
 import { secretKey } from '@wellspring/core/webhook-signature';
 import type { WebhookRow } from '@wellspring/store/collections/webhooks';
 
-/** The current signing keys of a webhook: its secret, and for a day after a rotation the old one. */
+/** The current signing keys of a webhook: its secret, and for a day after a rotation the former one. */
 export type SigningKeys = (webhook: WebhookRow, now: number) => Buffer[];
 
 const CACHE_SIZE = 10_000;
@@ -19,9 +19,10 @@ export function createSigningKeys(seal: Seal): SigningKeys {
     }
     return key;
   };
-  return ({ id, secret, old_secret, old_secret_until }, now) => {
+  return ({ id, secret, old_secret, old_secret_until, older_secrets = [] }, now) => {
     const keys = [open(secret, id)];
     if (old_secret !== null && (old_secret_until ?? 0) > now) keys.push(open(old_secret, id));
+    for (const older of older_secrets) if (older.until > now) keys.push(open(older.secret, id));
     return keys;
   };
 }

@@ -26,6 +26,14 @@ import { checkUrl } from './url.ts';
 
 /** Time for which requests are also signed with the previous secret after a rotation. */
 const ROTATION_MS = 24 * 3_600_000;
+/** Each adds a signature to every delivery. */
+const MAX_OLDER_SECRETS = 8;
+
+/** Former secrets that a receiver may still use when the secret is replaced again: each signs for its time. */
+function stillSigning({ old_secret, old_secret_until, older_secrets = [] }: WebhookRow, now: number) {
+  const previous = old_secret === null ? [] : [{ secret: old_secret, until: old_secret_until ?? 0 }];
+  return [...older_secrets, ...previous].filter(({ until }) => until > now).slice(-MAX_OLDER_SECRETS);
+}
 
 type WebhooksDeps = Pick<Deps, 'store' | 'pubsub' | 'clock' | 'seal'>;
 
@@ -124,6 +132,7 @@ export function webhookRoutes({ store, pubsub, clock, seal }: WebhooksDeps): Rou
         secret: sealed,
         old_secret: old.secret,
         old_secret_until: clock.now() + ROTATION_MS,
+        older_secrets: stillSigning(old, clock.now()),
         updated_at: seconds(),
       }));
       return { ...presentWebhook(row), secret };

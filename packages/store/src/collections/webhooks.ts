@@ -22,6 +22,8 @@ export interface WebhookRow {
   /** The previous secret, sealed; also signs until `old_secret_until`. */
   old_secret: string | null;
   old_secret_until: number | null;
+  /** Replaced before the previous secret, not long ago: they sign, too. */
+  older_secrets?: { secret: string; until: number }[] | undefined;
   /** First failure since the last success; null after a success. */
   failing_since: number | null;
   /** Failed attempts since the last success; null: never tried, or changed since. */

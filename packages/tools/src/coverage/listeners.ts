@@ -110,7 +110,7 @@ export const WEBHOOKS: Section = {
       rule: 'The secret is shown on creation and rotation; the old one signs for a day more',
       shownBy: [
         ...in_.webhooks('a webhook › shows its secret only on creation and rotation'),
-        ...in_.attempts('attempts › after a rotation both secrets sign, for a day'),
+        ...in_.attempts('attempts › after a rotation the former secrets sign, too, for a day'),
       ],
     },
     {
