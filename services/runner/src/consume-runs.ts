@@ -130,7 +130,8 @@ export function runsWorkers(
         }
         if (!deployed.emitter.active) {
           refuse([message]);
-          continue;
+          // Of a call that was accepted before, the log tells why it did not run.
+          if (message.trigger.kind !== 'http' && message.trigger.kind !== 'manual') continue;
         }
         // A tick is skipped depending on when the previous run ended; the steps of two runs must not mix.
         const isAlone = message.trigger.kind === 'timer' || deployed.workflow !== undefined;

@@ -104,13 +104,15 @@ export const waitedLong = (run: RunContext, waitedMs: number, ts: number): LogRe
         }),
       ];
 
-/** Warns about a tick, or a run for an event, that was skipped. @param reason a sentence */
+/** Warns about a run that was skipped. @param reason a sentence */
 export function skippedRun(run: RunContext, trigger: Trigger, reason: string, ts: number): LogRecord {
-  const what =
-    trigger.kind === 'event'
-      ? `run for the event ${trigger.event_id} of ${trigger.emitter_id}`
-      : `tick of ${new Date(trigger.kind === 'timer' ? trigger.due_at : ts).toISOString()}`;
-  return logRecord(run, { ts, level: 'warn', msg: `The ${what} was skipped. ${reason}` });
+  return logRecord(run, { ts, level: 'warn', msg: `The ${nameOfRun(run, trigger)} was skipped. ${reason}` });
+}
+
+function nameOfRun(run: RunContext, trigger: Trigger): string {
+  if (trigger.kind === 'event') return `run for the event ${trigger.event_id} of ${trigger.emitter_id}`;
+  if (trigger.kind === 'timer') return `tick of ${new Date(trigger.due_at).toISOString()}`;
+  return `run accepted at ${new Date(run.accepted_at).toISOString()}`;
 }
 
 /** A record of `$errors`: the trigger, where it ran and what was thrown. JSON text. */

@@ -126,11 +126,17 @@ describe('runs of a source', () => {
     ]);
   });
 
-  test('of an inactive source are dropped, and the waiting caller is told', async () => {
+  test('of an inactive source are dropped, its log and the waiting caller are told', async () => {
     const id = await t.deploy(ECHO, { active: false });
     const replies = t.call.openReplyAddress();
     await t.runAll(id, ['dropped'], { reply_to: replies.address });
     expect(await replies.receive(5000)).toEqual({ kind: 'refused' });
+    await t.quiet();
+    const msg = expect.stringMatching(/^The run accepted at .* was skipped\. The source is inactive\.$/);
+    expect(await t.logs(id)).toMatchObject([
+      { level: 'warn', msg },
+      { k: 'end', emitted: 0 },
+    ]);
     await t.store.collection(sources).patch(id, { active: true });
     await t.runToEnd(id, ['kept']);
     expect(await t.events(id)).toEqual(['kept']);

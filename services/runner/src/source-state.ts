@@ -101,6 +101,7 @@ export function createSourceState(sourceId: string, deps: SourceStateDeps): Sour
   /** Why a run that nobody waits for is skipped: a sentence; undefined for runs that are executed. */
   async function skipReason(job: RunJob, deployed: Deployed, live: LiveState): Promise<string | undefined> {
     const { kind } = job.trigger;
+    if (!deployed.emitter.active) return 'The source is inactive.';
     if (isOvertaken(job, live, clock.now())) return 'The previous run had not ended.';
     // Calls and manual runs were checked when they were accepted, and a workflow answers an accepted call.
     if (kind === 'http' || kind === 'manual' || job.reply_to !== undefined) return undefined;
