@@ -85,6 +85,8 @@ async function attempt(build: Build, code: ComponentCode, loader: Loader, format
     format,
     platform: 'node',
     target: 'esnext',
+    // Syntax that Node.js does not know.
+    supported: { decorators: false },
     charset: 'utf8',
     legalComments: 'none',
     logLevel: 'silent',

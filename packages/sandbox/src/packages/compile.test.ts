@@ -22,6 +22,12 @@ describe.each(STRONGEST_JAILS)('compilation in jail %s', (name) => {
       expect((await compile({ code })).format).toBe(format);
     });
 
+    test('with decorators and accessors, which Node.js cannot parse, is lowered', async () => {
+      const body = 'const d = (value) => value; class A { @d m() {} @d accessor n = 1; }';
+      const { code } = await compile({ code: `${body} export default { name: new A().n };` });
+      expect(() => new Function(code.replace(/export *{[^}]*};?/, ''))).not.toThrow();
+    });
+
     test.each([
       ['has a source map', 1000, true],
       ['of megabytes has none, which would be longer', 1.2e6, false],
