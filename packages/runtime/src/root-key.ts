@@ -43,11 +43,30 @@ export async function openRootKey(store: Store, config: Config): Promise<{ keys:
     // Another process may have been the first.
     proofs = await rows.list();
   }
-  const opened = proofs.filter(({ sealed }) => opens(seal, sealed));
-  if (opened.length < proofs.length) throw new WrongRootKey(reasonOf(config, opened.length > 0));
+  checkProofs(proofs, seal, config);
   const current = createSeal([newest!]);
   if (!proofs.some(({ sealed }) => opens(current, sealed))) await rows.insertMany([proofOf(newest!)]);
   return { keys, seal };
+}
+
+/**
+ * Compares root keys with the data, and changes nothing.
+ * @throws WrongRootKey
+ */
+export async function checkRootKeys(store: Store, secretKeys: readonly string[]): Promise<void> {
+  checkProofs(await store.collection(installation).list(), createSeal(secretKeys), {
+    secretKeys,
+    dataDir: '',
+  });
+}
+
+function checkProofs(
+  proofs: readonly InstallationRow[],
+  seal: Seal,
+  config: Pick<Config, 'secretKeys' | 'dataDir'>,
+): void {
+  const opened = proofs.filter(({ sealed }) => opens(seal, sealed));
+  if (opened.length < proofs.length) throw new WrongRootKey(reasonOf(config, opened.length > 0));
 }
 
 /** From now on only the newest key is required. Everything has to be sealed with it. */
@@ -57,7 +76,10 @@ export async function endRotation(store: Store, { secretKeys }: Keys): Promise<v
   await rows.removeWhere({ id: { gt: ID } });
 }
 
-function reasonOf({ secretKeys, dataDir }: Config, opensSome: boolean): string {
+function reasonOf(
+  { secretKeys, dataDir }: Pick<Config, 'secretKeys' | 'dataDir'>,
+  opensSome: boolean,
+): string {
   if (opensSome) {
     return 'WELLSPRING_SECRET_KEY lacks a root key with which data may be sealed: name it after the new one, until "pnpm run reseal" has sealed them anew.';
   }

@@ -15,6 +15,16 @@ test('components are found by the layout of a registry, or by key and version', 
   ]);
 });
 
+test('a component may be written in one line', async () => {
+  const line =
+    'export default { key: "short-one", name: "Short", version: "0.0.1", type: "source", run() {} };';
+  await using directory = await folderOf({
+    'short/one.mjs': line,
+    'short/two.mjs': 'export default { a: 1 };',
+  });
+  expect((await openComponentFolder(directory.path)).paths).toEqual(['short/one.mjs']);
+});
+
 test('a component comes with its modules, and no others', async () => {
   await using directory = await folderOf(REGISTRY);
   const { read } = await openComponentFolder(directory.path);

@@ -31,8 +31,8 @@ const NO_COMPONENT = /\.(?:app|test|spec|d)\.[mc]?[jt]s$|\/common\//;
 /** `sources/x/x.mjs` */
 const NAMED_AS_DIRECTORY = /(?:^|\/)(?:sources|actions)\/([^/]+)\/\1\.[mc]?[jt]s$/;
 const HAS_EXPORT = /\bexport\s+default\b|\bmodule\.exports\b/;
-const HAS_KEY = /^\s*["']?key["']?\s*(?::|,)/m;
-const HAS_VERSION = /^\s*["']?version["']?\s*(?::|,)/m;
+const HAS_KEY = /(?:^|[{,])\s*["']?key["']?\s*[:,]/m;
+const HAS_VERSION = /(?:^|[{,])\s*["']?version["']?\s*[:,}]/m;
 
 const pathOf = (url: string): string => decodeURIComponent(url.slice(FOLDER.length));
 const urlOf = (path: string): string => new URL(path, FOLDER).href;

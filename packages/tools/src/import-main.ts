@@ -1,7 +1,8 @@
 import { ApiError } from '@wellspring/client/api-error';
 import { createOperatorClient } from '@wellspring/client/client';
-import { ConfigError, readConfig, urlHost } from '@wellspring/runtime/config';
+import { ConfigError, readConfig } from '@wellspring/runtime/config';
 import { readOperatorKey } from '@wellspring/runtime/credentials';
+import { urlHost } from '@wellspring/runtime/url-host';
 import { describeReport, importFolder } from './import.ts';
 import { createProgress } from './import-progress.ts';
 

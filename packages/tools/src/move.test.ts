@@ -1,4 +1,4 @@
-import { existsSync, rmSync } from 'node:fs';
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
 import { systemClock } from '@wellspring/core/clock';
@@ -8,6 +8,7 @@ import { readConfig } from '@wellspring/runtime/config';
 import type { Ports } from '@wellspring/runtime/deps';
 import { MOVED, MOVING, openEmbedded } from '@wellspring/runtime/infra-embedded';
 import { openMemory } from '@wellspring/runtime/memory';
+import { openRootKey } from '@wellspring/runtime/root-key';
 import { refuseUnfinishedMove } from '@wellspring/runtime/unfinished-move';
 import { installation } from '@wellspring/store/collections/installation';
 import { sources } from '@wellspring/store/collections/sources';
@@ -26,10 +27,10 @@ function open(dataDir: string) {
   return openEmbedded(config, { clock: systemClock, log: silentLog, metrics: noMetrics, memory });
 }
 /** Moves between two data directories; the adapters of the servers pass the same conformance suites. */
-async function move(say: (text: string) => void = () => {}) {
+async function move(say: (text: string) => void = () => {}, secretKeys: string[] = []) {
   const [from, to] = [open(dir.path), open(elsewhere.path)];
   try {
-    await moveData(dir.path, from, to, { clock: systemClock, say });
+    await moveData(dir.path, from, to, { secretKeys, clock: systemClock, say });
   } finally {
     await from.close();
     await to.close();
@@ -56,6 +57,20 @@ const interrupt = () =>
   move((text) => {
     if (text.startsWith('files')) throw new Error('interrupted');
   });
+
+test('the root keys have to be those of the data, also after a rotation', async () => {
+  const [old, renewed] = ['old', 'new'].map((name) => `${name} root key of thirty-two characters`);
+  const env = { WELLSPRING_DATA_DIR: dir.path, WELLSPRING_SECRET_KEY: renewed! };
+  await fill();
+  // As a rotation leaves it.
+  writeFileSync(join(dir.path, 'secret.key'), old!);
+  await change(dir.path, ({ store }) => openRootKey(store, readConfig({ env })));
+  await expect(move(undefined, [old!])).rejects.toThrow(
+    'WELLSPRING_SECRET_KEY is not the root key of the data',
+  );
+  await move(undefined, [renewed!]);
+  expect(await sourceIds()).toEqual([first.id]);
+});
 
 test('an interrupted move is completed when it is repeated', async () => {
   await fill();

@@ -12,6 +12,7 @@ import { openDistributed } from '@wellspring/runtime/infra-distributed';
 import { MOVED, MOVING, openEmbedded } from '@wellspring/runtime/infra-embedded';
 import { openMemory } from '@wellspring/runtime/memory';
 import { readIfThere, writePrivate } from '@wellspring/runtime/private-file';
+import { checkRootKeys } from '@wellspring/runtime/root-key';
 import { moves } from '@wellspring/runtime/unfinished-move';
 import { collections } from '@wellspring/store/collections/all';
 import { revisions } from '@wellspring/store/collections/revisions';
@@ -44,10 +45,6 @@ export async function move({ config, clock = systemClock, log, say }: MoveOption
     );
   }
   if (!existsSync(join(dataDir, 'wellspring.db'))) throw new Error(`${dataDir} holds no data of a platform.`);
-  const kept = readIfThere(join(dataDir, 'secret.key'))?.trim();
-  if (kept !== undefined && !secretKeys.includes(kept)) {
-    throw new Error(`WELLSPRING_SECRET_KEY has to contain the key in ${join(dataDir, 'secret.key')}.`);
-  }
   if (existsSync(join(dataDir, MOVED))) {
     say('The data directory was moved before.');
     return;
@@ -63,7 +60,7 @@ export async function move({ config, clock = systemClock, log, say }: MoveOption
       { clock, log, metrics: noMetrics, memory },
     );
     try {
-      await moveData(dataDir, from, to, { clock, say });
+      await moveData(dataDir, from, to, { secretKeys, clock, say });
     } finally {
       await to.close();
     }
@@ -72,13 +69,21 @@ export async function move({ config, clock = systemClock, log, say }: MoveOption
   }
 }
 
-/** @throws Error that names an obstacle, before anything is changed */
+/**
+ * @param options.secretKeys root keys of the target
+ * @throws Error that names an obstacle, before anything is changed
+ */
 export async function moveData(
   dataDir: string,
   from: Ports,
   to: Ports,
-  { clock, say }: Required<Pick<MoveOptions, 'clock' | 'say'>>,
+  {
+    secretKeys,
+    clock,
+    say,
+  }: Required<Pick<MoveOptions, 'clock' | 'say'>> & { secretKeys: readonly string[] },
 ): Promise<void> {
+  await checkRootKeys(from.store, secretKeys);
   const moving = join(dataDir, MOVING);
   const before = readIfThere(moving);
   await check(from, to, before);
