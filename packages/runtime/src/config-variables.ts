@@ -4,6 +4,7 @@ import {
   bucketUrl,
   domain,
   given,
+  host,
   integer,
   key,
   listOf,
@@ -16,7 +17,6 @@ import {
   path,
   rootKeys,
   serviceNames,
-  text,
   url,
 } from './setting-parsers.ts';
 
@@ -50,7 +50,7 @@ const serviceUrl = (name: ServiceName) =>
   );
 
 export const VARIABLES = {
-  host: variable('HOST', '127.0.0.1', 'Address of the public listener', text('127.0.0.1')),
+  host: variable('HOST', '127.0.0.1', 'Address of the public listener', host('127.0.0.1')),
   port: variable('PORT', '3000', 'Port of the public listener', integer(3000, 1, 65_535)),
   publicUrl: variable(
     'PUBLIC_URL',
@@ -64,7 +64,7 @@ export const VARIABLES = {
     'Domain below which every endpoint has its own host: `https://{key}.{domain}`',
     domain,
   ),
-  adminHost: variable('ADMIN_HOST', '127.0.0.1', 'Address of the operator listener', text('127.0.0.1')),
+  adminHost: variable('ADMIN_HOST', '127.0.0.1', 'Address of the operator listener', host('127.0.0.1')),
   adminPort: variable('ADMIN_PORT', '3001', 'Port of the operator listener', integer(3001, 1, 65_535)),
   adminKey: variable('ADMIN_KEY', 'generated', 'Key of the operator API', key, true),
   apiKey: variable('API_KEY', 'generated', 'Preset API key of the user `admin`', key, true),

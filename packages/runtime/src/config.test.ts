@@ -87,6 +87,7 @@ test('an empty variable counts as unset, except for lists of networks', () => {
 
 test('all faults are reported together, each with the name of its variable', () => {
   const env = {
+    WELLSPRING_HOST: 'not a host',
     WELLSPRING_PORT: '70000',
     WELLSPRING_MIN_INTERVAL_SECONDS: '0',
     WELLSPRING_ISOLATION: 'docker',

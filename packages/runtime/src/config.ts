@@ -1,7 +1,7 @@
-import { isIP } from 'node:net';
 import { SERVICES, type ServiceName } from '@wellspring/contract/endpoint';
 import { nearest } from '@wellspring/core/nearest';
 import { VARIABLES, type Variable } from './config-variables.ts';
+import { urlHost } from './url-host.ts';
 
 /** The configuration, checked and complete. See the table in the README, which is generated from this module. */
 export interface Config {
@@ -167,13 +167,6 @@ function distributedFaults(values: Parsed): string[] {
     faults.push(`${publicUrl.name} has to be set where the gateway runs elsewhere.`);
   }
   return faults;
-}
-
-/** An address as the host of a URL that reaches it from this machine. */
-export function urlHost(host: string): string {
-  if (host === '0.0.0.0') return '127.0.0.1';
-  if (host === '::') return '[::1]';
-  return isIP(host) === 6 ? `[${host}]` : host;
 }
 
 /** The configuration as lines of `NAME=value`, without its secrets. */

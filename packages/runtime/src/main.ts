@@ -10,13 +10,13 @@ import {
   setLookupThreads,
   startScript,
   unknownVariables,
-  urlHost,
 } from './config.ts';
 import { setPrivateUmask } from './data-directory.ts';
 import { endInOrder } from './end-of-process.ts';
 import { findLaunchers } from './launchers.ts';
 import { createLog } from './log.ts';
 import { type Factories, type Running, runServices } from './run.ts';
+import { urlHost } from './url-host.ts';
 
 const USAGE = 'Usage: start [service ...] [--check-config] [--print-config] [--help]';
 

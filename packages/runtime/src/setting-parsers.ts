@@ -1,6 +1,7 @@
 import { resolve } from 'node:path';
 import { SERVICES, type ServiceName } from '@wellspring/contract/endpoint';
 import { cidrList } from '@wellspring/core/addresses';
+import { urlHost } from './url-host.ts';
 
 /** Parsers of settings: the value of a text, or the fallback. Each throws an Error that completes `<NAME> …`. */
 
@@ -9,7 +10,12 @@ export const given = <T, F>(parse: (text: string) => T, fallback: F) => {
   return (text: string | undefined): T | F => (text === undefined || text === '' ? fallback : parse(text));
 };
 
-export const text = <F>(fallback: F) => given((value) => value, fallback);
+/** A name or an address, as a URL may contain it. */
+export const host = (fallback: string) =>
+  given((value) => {
+    if (!URL.canParse(`http://${urlHost(value)}`)) throw new Error('has to be a host name or an address');
+    return value;
+  }, fallback);
 
 /** Made absolute: some child processes have another working directory. */
 export const path = (fallback: string) => given((value) => resolve(value), resolve(fallback));
