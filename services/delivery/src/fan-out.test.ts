@@ -90,6 +90,30 @@ describe('fan-out', () => {
     expect(((await t.runs(1)) as RunJob[])[0]).toMatchObject({ run_id: first!.run_id, redelivered: true });
   });
 
+  test('runs of a listening source with concurrency are spread over its shards, again the same when repeated', async () => {
+    const [emitter, listener] = [await t.source(), await t.source({ concurrency: 3 })];
+    await t.subscribe(emitter, listener);
+    t.start();
+    const list = numbers(6).map((n) => event(n));
+    for (let times = 0; times < 2; times += 1) await t.emit(emitter, list, { run_id: 'run_1' });
+    const keys = new Map<string, Set<string>>();
+    const taken = new AbortController();
+    let count = 0;
+    await t.queue.consume(
+      'runs',
+      async ([job]) => {
+        const { run_id } = JSON.parse(job.payload) as RunJob;
+        keys.set(run_id, (keys.get(run_id) ?? new Set()).add(job.key));
+        count += 1;
+        if (count === 12) taken.abort();
+      },
+      { signal: taken.signal },
+    );
+    expect([...keys.values()].map(({ size }) => size)).toEqual(numbers(6).map(() => 1));
+    const shards = [...keys.values()].flatMap((some) => [...some]).sort();
+    expect(shards).toEqual([0, 0, 1, 1, 2, 2].map((shard) => `${listener}#${shard}`));
+  });
+
   test('runs of one message are numbered per channel and listener, independently of other listeners', async () => {
     const [emitter, listener] = [await t.source(), await t.source()];
     await t.subscribe(emitter, listener);

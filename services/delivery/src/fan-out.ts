@@ -1,6 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { EmittedEvent, EmittedMessage, RunJob } from '@wellspring/contract/messages';
+import { parseEventId } from '@wellspring/core/event-id';
 import { derivedRunId } from '@wellspring/core/ids';
+import { spreadOrderingKey } from '@wellspring/core/ordering-key';
 import { Unavailable } from '@wellspring/core/unavailable';
 import type { JobInput } from '@wellspring/queue/port';
 import type { Deps } from '@wellspring/runtime/deps';
@@ -18,7 +20,7 @@ import { chunksOf } from './chunks.ts';
 import { type CurrentWebhook, createCurrentWebhook } from './current-webhook.ts';
 import type { DelayedEvents } from './delayed.ts';
 import type { FindListeners } from './listeners.ts';
-import type { Listeners } from './match.ts';
+import { type Listeners, onlyListener } from './match.ts';
 import { sendRow } from './sends/sends.ts';
 import { createWindows, type WindowLimits } from './windows.ts';
 
@@ -58,17 +60,6 @@ const runIdOf = (message: EmittedMessage, event: EmittedEvent, n: number, listen
   const cause = replay ? [replay.id, event.event_id] : [run_id];
   const id = derivedRunId(JSON.stringify([emitter_id, ...cause, event.name, listenerId]));
   return replay ? id : `${id}-${n}`;
-};
-
-/** Of a replay for one listener: only that one. */
-const listenersOfMessage = ({ replay }: EmittedMessage, found: Listeners): Listeners => {
-  const only = replay?.listener_id;
-  if (only === undefined) return found;
-  return {
-    ...found,
-    webhooks: found.webhooks.filter(({ id }) => id === only),
-    runs: found.runs.filter((id) => id === only),
-  };
 };
 
 /** A delivery or a request that has no row yet, or may have one if its message is redelivered. */
@@ -176,7 +167,7 @@ export function createFanOut(deps: FanOutDeps): FanOut {
     // The workflow that was to answer is gone.
     for (const { event, to } of eventsOf(messages.filter(hasReply), found)) {
       const { reply } = event;
-      if (reply && !to.runs.includes(reply.by)) call.reply(reply.to, { kind: 'none' });
+      if (reply && !to.runs.some(({ id }) => id === reply.by)) call.reply(reply.to, { kind: 'none' });
     }
     const heard = messages.map((message) => onlyHeard(message, found));
     // Before `next`: they are in the order of the events.
@@ -216,7 +207,7 @@ function* eventsOf(messages: readonly EmittedMessage[], found: ReadonlyMap<strin
     for (const event of message.events) {
       const n = numbers.get(event.name) ?? 0;
       numbers.set(event.name, n + 1);
-      yield { message, event, n, to: listenersOfMessage(message, found.get(event.name)!) };
+      yield { message, event, n, to: onlyListener(found.get(event.name)!, message.replay?.listener_id) };
     }
   }
 }
@@ -227,7 +218,7 @@ function* runsOf(
   now: number,
 ): Generator<JobInput> {
   for (const { message, event, n, to } of eventsOf(messages, found)) {
-    for (const id of to.runs) yield runJob(message, event, n, id, now);
+    for (const listener of to.runs) yield runJob(message, event, n, listener, now);
   }
 }
 
@@ -270,15 +261,15 @@ function runJob(
   message: EmittedMessage,
   event: EmittedEvent,
   n: number,
-  sourceId: string,
+  listener: Listeners['runs'][number],
   now: number,
 ): JobInput {
   const { emitter_id, hop } = message;
   const job: RunJob = {
     v: 1,
     type: 'run',
-    run_id: runIdOf(message, event, n, sourceId),
-    source_id: sourceId,
+    run_id: runIdOf(message, event, n, listener.id),
+    source_id: listener.id,
     trigger: {
       kind: 'event',
       payload: event.payload,
@@ -291,7 +282,9 @@ function runJob(
     trace_id: event.trace_id,
     accepted_at: now,
     ...(message.redelivered && { redelivered: true }),
-    ...(event.reply?.by === sourceId && { reply_to: event.reply.to }),
+    ...(event.reply?.by === listener.id && { reply_to: event.reply.to }),
   };
-  return { key: sourceId, payload: JSON.stringify(job) };
+  // The same when the message is repeated.
+  const id = parseEventId(event.event_id);
+  return { key: spreadOrderingKey(listener, id ? id.ms + id.n : 0), payload: JSON.stringify(job) };
 }

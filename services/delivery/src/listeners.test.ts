@@ -23,7 +23,7 @@ beforeEach(async () => {
 afterEach(() => ports.close());
 
 const revision = () => currentRevision(ports.store, 'listeners');
-const found = async (at?: number) => (await listeners(EMITTER, [''], at)).get('')!.runs;
+const found = async (at?: number) => (await listeners(EMITTER, [''], at)).get('')!.runs.map(({ id }) => id);
 const subscribe = () =>
   ports.store
     .collection(subscriptions)

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { findEmitter } from '@wellspring/store/collections/emitters';
+import { type Emitter, findEmitter } from '@wellspring/store/collections/emitters';
 import { createReach, subscriptionsTo } from '@wellspring/store/collections/subscription-reach';
 import { type SubscriptionRow, subscriptions } from '@wellspring/store/collections/subscriptions';
 import { type WebhookRow, webhooks } from '@wellspring/store/collections/webhooks';
@@ -12,9 +12,16 @@ const PAGE_SIZE = 200;
 export interface Listeners {
   webhooks: WebhookRow[];
   /** Sources and workflows, which run. */
-  runs: string[];
+  runs: Pick<Emitter, 'id' | 'concurrency'>[];
   /** The emitter has several subscriptions, to any channels. */
   isShared: boolean;
+}
+
+/** Of a replay for one listener: only that one. */
+export function onlyListener(found: Listeners, only: string | undefined): Listeners {
+  if (only === undefined) return found;
+  const isIt = ({ id }: { id: string }) => id === only;
+  return { ...found, webhooks: found.webhooks.filter(isIt), runs: found.runs.filter(isIt) };
 }
 
 /** Subscriptions of an emitter on these channels, by id or by pattern. */
@@ -66,14 +73,15 @@ export async function listenersOf(
     const { listener_id, event_name } = subscription;
     const key = `${listener_id} ${event_name}`;
     const webhook = webhookRows.get(listener_id);
-    const listener = webhook ?? runningRows.get(listener_id);
+    const running = runningRows.get(listener_id);
+    const listener = webhook ?? running;
     if (seen.has(key) || !listener?.active) continue;
     if (!(await reaches(subscription, emitter.owner_id))) continue;
     if (!(await reaches(subscription, listener.owner_id))) continue;
     seen.add(key);
     const channel = listeners.get(event_name)!;
     if (webhook) channel.webhooks.push(webhook);
-    else channel.runs.push(listener_id);
+    else if (running) channel.runs.push({ id: listener_id, concurrency: running.concurrency });
   }
   return listeners;
 }

@@ -7,7 +7,7 @@ import type { HttpReply, HttpRequestRecord, RunJob } from '@wellspring/contract/
 import { allowedHeaders, type ResponseHeaders } from '@wellspring/contract/response-headers';
 import { createHold, type Hold } from '@wellspring/core/byte-budget';
 import { newId, newRunId } from '@wellspring/core/ids';
-import { formatOrderingKey } from '@wellspring/core/ordering-key';
+import { spreadOrderingKey } from '@wellspring/core/ordering-key';
 import { Problem } from '@wellspring/core/problem';
 import { asUnavailable, NotSent, Unavailable } from '@wellspring/core/unavailable';
 import { decodeUtf8 } from '@wellspring/core/utf8';
@@ -170,7 +170,7 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
       job.reply_to = replyTo;
       if (endpoint.reply_by !== null) job.reply_by = endpoint.reply_by;
     }
-    const key = nextKey(endpoint.source_id, endpoint.concurrency);
+    const key = spreadOrderingKey({ id: endpoint.source_id, concurrency: endpoint.concurrency }, calls++);
     await queue.publish('runs', { key, payload: JSON.stringify(job) }).catch(async (error: unknown) => {
       // Clients repeat the call: during a long alarm of the broker, files that no job names would fill the disk.
       if (error instanceof NotSent) await accepted.discard?.();
@@ -243,10 +243,6 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
 
   let calls = 0;
   let loggedAt = Number.NEGATIVE_INFINITY;
-  /** The calls of a source with concurrency are spread over as many shards, without order between them. */
-  const nextKey = (sourceId: string, concurrency: number) =>
-    formatOrderingKey({ sourceId, shard: concurrency > 1 ? calls++ % concurrency : undefined });
-
   async function toRecord(req: IncomingMessage, accepted: Call, body: Buffer): Promise<HttpRequestRecord> {
     const { key, rest, endpoint } = accepted;
     const mark = rest.indexOf('?');

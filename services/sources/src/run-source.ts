@@ -2,15 +2,17 @@ import { defaultEvent } from '@wellspring/component/default-event';
 import { runSource } from '@wellspring/contract/endpoints/sources';
 import type { RunJob } from '@wellspring/contract/messages';
 import { newRunId } from '@wellspring/core/ids';
+import { spreadOrderingKey } from '@wellspring/core/ordering-key';
 import { conflict } from '@wellspring/core/problem';
-import { route } from '@wellspring/http/bind';
+import { type Route, route } from '@wellspring/http/bind';
 import { deployments } from '@wellspring/store/collections/sources';
 import type { SourcesContext } from './context.ts';
 import { findSource } from './find-source.ts';
 
 /** Runs a source once by hand, with the given event or one in the format of its interface. */
-export const runSourceRoute = ({ deps, quotas }: SourcesContext) =>
-  route(runSource, async ({ params, input, principal, requestId }) => {
+export function runSourceRoute({ deps, quotas }: SourcesContext): Route {
+  let runs = 0;
+  return route(runSource, async ({ params, input, principal, requestId }) => {
     const source = await findSource(deps, principal, params.id);
     if (!source.active) throw conflict('source_inactive', 'The source is inactive; enable it to run it.');
     await quotas.check(source, 'MANUAL');
@@ -30,6 +32,10 @@ export const runSourceRoute = ({ deps, quotas }: SourcesContext) =>
       trace_id: requestId,
       accepted_at: deps.clock.now(),
     };
-    await deps.queue.publish('runs', { key: source.id, payload: JSON.stringify(job) });
+    await deps.queue.publish('runs', {
+      key: spreadOrderingKey(source, runs++),
+      payload: JSON.stringify(job),
+    });
     return { run_id: job.run_id };
   });
+}

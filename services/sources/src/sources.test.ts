@@ -247,6 +247,21 @@ describe('running by hand', () => {
     return found.map((payload) => JSON.parse(payload));
   };
 
+  test('spreads the runs of a source with concurrency over its shards', async () => {
+    const made = await create({ component_code: code({}), concurrency: 2 });
+    const keys: string[] = [];
+    for (let n = 0; n < 2; n += 1) {
+      await bed.invoke('runSource', { id: made.id }, { event: null });
+      const done = new AbortController();
+      const take = async ([job]: readonly [{ key: string }, ...unknown[]]) => {
+        keys.push(job.key);
+        done.abort();
+      };
+      await bed.queue.consume('runs', take, { signal: done.signal });
+    }
+    expect(keys.sort()).toEqual([`${made.id}#0`, `${made.id}#1`]);
+  });
+
   test.each([
     ['the event that was given', [], { event: { n: 1 } }, { n: 1 }],
     ['nothing', [], { event: null }, null],
