@@ -115,3 +115,9 @@ test.each([
     }
   },
 );
+
+test('a status 101, which was not asked for, is an error in plain words', async () => {
+  const upgrade = 'HTTP/1.1 101 Switching Protocols\r\n\r\n';
+  const { status, error } = await answer(upgrade, 'x');
+  expect([status, error]).toEqual([null, 'the answer does not fit the request']);
+});

@@ -108,8 +108,14 @@ export const basic = (username: string, password: string) =>
 
 /** Error text for the owner of the webhook, such as "connect ECONNREFUSED 127.0.0.1:4000". */
 export function reasonOf(error: unknown): string {
-  const { errors, message } = (error ?? {}) as { errors?: unknown[]; message?: unknown };
+  const { errors, message, code } = (error ?? {}) as {
+    errors?: unknown[];
+    message?: unknown;
+    code?: unknown;
+  };
   // A name with several addresses: one error for each.
   if (Array.isArray(errors) && errors.length > 0) return reasonOf(errors[0]);
+  // Of the HTTP client, as for a status 101.
+  if (code === 'ERR_ASSERTION') return 'the answer does not fit the request';
   return String(message || error).slice(0, 300);
 }
