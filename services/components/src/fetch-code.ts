@@ -248,5 +248,8 @@ function asProblem(error: unknown, what: string, signal: AbortSignal): Problem {
   if (response && response.statusCode >= 300 && response.statusCode < 400)
     return refuse(`${what} redirects too often, or to a URL that cannot be fetched.`);
   if (response) return refuse(`${what} answered ${response.statusCode}.`);
+  // One text for both: it must not tell which names exist inside.
+  if (code === 'EACCES' || code === 'ENOTFOUND')
+    return refuse(`${what} cannot be fetched: its host is unknown, or in a network that is not allowed.`);
   return refuse(`${what} cannot be fetched: ${code ?? 'the request failed'}.`);
 }
