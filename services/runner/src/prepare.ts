@@ -44,8 +44,11 @@ export function prepareWorker({
     const result = await executor.execute(task, noEffects, { timeoutMs: DEFINE_TIMEOUT_MS, room });
     meter.countTime(owner_id, result.cpuMs);
     room.charge({ result });
-    if (!result.ok)
+    if (!result.ok) {
+      if (result.reason === 'timeout')
+        throw invalidComponent(`The code was not loaded within ${DEFINE_TIMEOUT_MS / 1000} s.`);
       throw invalidComponent(result.error.message || `The code failed with ${result.error.name}.`);
+    }
     if (!result.definition) throw new Error('The sandbox returned no definition');
     return { bundle_id: id, bundle, definition: result.definition };
   }
