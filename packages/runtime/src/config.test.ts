@@ -184,6 +184,18 @@ describe('of the servers of the distributed mode', () => {
     for (const bad of ['db', 'one:27017,two:27017', 'postgres://one:1,two:2/x']) {
       expect(() => readUrl(bad)).toThrow('WELLSPRING_MONGODB_URL has to be a URL');
     }
+    for (const bad of ['mongodb://db/a.b', 'mongodb://user:p@ss/word@db/name', 'mongodb://one,two/a b']) {
+      expect(() => readUrl(bad)).toThrow(
+        'WELLSPRING_MONGODB_URL names a database that MongoDB does not allow',
+      );
+    }
+  });
+  test('Redis is one server, perhaps with the number of a database', () => {
+    const readUrl = (url: string) =>
+      read({ ...AMQP, ...REST, ...SHARED, WELLSPRING_REDIS_URL: url }, ['runner']).redisUrl;
+    for (const url of ['redis://cache', 'rediss://user:pa,ss@cache:6380/3']) expect(readUrl(url)).toBe(url);
+    expect(() => readUrl('redis://one,two')).toThrow('WELLSPRING_REDIS_URL has to name one host');
+    expect(() => readUrl('redis://cache/name')).toThrow('WELLSPRING_REDIS_URL has to end with the number');
   });
   test('files go to a bucket where one is named with its credentials, and only then', () => {
     const S3 = { WELLSPRING_S3_URL: 'https://key:secret@s3.example/bucket?region=eu-west-1' };

@@ -78,6 +78,27 @@ function decodable(value: string): string {
   return value;
 }
 
+/** The name of the database is not shown: it may be a part of a password that is not encoded. */
+export const mongodbUrl = given((value) => {
+  const checked = url(['mongodb:', 'mongodb+srv:'])(value);
+  const name = decodeURIComponent(new URL(withOneHost(value)).pathname.slice(1));
+  if (/[/\\. "$*<>:|?]/.test(name)) {
+    throw new Error(
+      'names a database that MongoDB does not allow (special characters of a password have to be percent-encoded)',
+    );
+  }
+  return checked;
+}, null);
+
+export const redisUrl = given((value) => {
+  const checked = url(['redis:', 'rediss:'])(value);
+  const { hostname, pathname } = new URL(value);
+  if (hostname.includes(',')) throw new Error('has to name one host: Redis Cluster is not supported');
+  if (!/^\/?\d*$/.test(pathname))
+    throw new Error('has to end with the number of a database, such as redis://host/1, or without one');
+  return checked;
+}, null);
+
 export const bucketUrl = given((value) => {
   const parsed = URL.canParse(value) ? new URL(value) : undefined;
   const { protocol = '', username = '', password = '', pathname = '/' } = parsed ?? {};
