@@ -12,7 +12,10 @@ export function defaultEvent(
   const timer = props.find(({ type }) => type === '$.interface.timer');
   if (timer) {
     const value = (values[timer.name] ?? {}) as Record<string, unknown>;
-    const schedule = value.cron == null ? { interval_seconds: value.intervalSeconds } : { cron: value.cron };
+    const schedule =
+      value.cron == null
+        ? { interval_seconds: value.intervalSeconds }
+        : { cron: value.cron, timezone: value.timezone ?? 'UTC' };
     return { timestamp: Math.floor(now / 1000), ...schedule };
   }
   if (props.some(({ type }) => type === '$.interface.http'))

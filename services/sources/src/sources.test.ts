@@ -267,6 +267,12 @@ describe('running by hand', () => {
     ['nothing', [], { event: null }, null],
     ['an empty object', [], {}, {}],
     ['a tick', [TIMER], {}, { timestamp: expect.any(Number), interval_seconds: 3600 }],
+    [
+      'a tick of a schedule',
+      [{ ...TIMER, default: { cron: '0 0 * * *' } }],
+      {},
+      { timestamp: expect.any(Number), cron: '0 0 * * *', timezone: 'UTC' },
+    ],
     ['an empty request', [HTTP], {}, { method: 'GET', path: '/', query: {}, headers: {}, bodyRaw: '' }],
   ])('hands over %s', async (_what, props, input, expected) => {
     const made = await create({ component_code: code({ props }) });
