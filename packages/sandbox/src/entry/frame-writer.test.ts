@@ -11,12 +11,15 @@ describe('frames', () => {
   let directory: TempDir;
   let fd: number;
   let writer: FrameWriter;
+  let time: number;
   beforeEach(async () => {
     directory = await tempDir();
     fd = openSync(join(directory.path, 'frames'), 'w');
-    writer = createFrameWriter(fd, () => {
+    time = 0;
+    const closed = () => {
       throw new Error('closed');
-    });
+    };
+    writer = createFrameWriter(fd, closed, () => time);
   });
   afterEach(async () => {
     closeSync(fd);
@@ -39,6 +42,30 @@ describe('frames', () => {
     expect(written()).toEqual([]);
     await turn();
     expect(written()).toEqual(['a', 'b']);
+  });
+
+  test('are written at once in a turn that takes long: it may never end', async () => {
+    writer.send(FRAME.log, 'a');
+    time = 100;
+    writer.send(FRAME.log, 'b');
+    expect(written()).toEqual(['a', 'b']);
+    await turn();
+    writer.send(FRAME.log, 'c');
+    expect(written()).toEqual(['a', 'b']);
+    await turn();
+    expect(written()).toEqual(['a', 'b', 'c']);
+  });
+
+  test('of calls that follow each other for long are still written together', async () => {
+    for (let call = 0; call < 3; call += 1) {
+      time += 60;
+      const ended = writer.turnEnd(2);
+      writer.send(FRAME.log, `a${call}`);
+      writer.send(FRAME.log, `b${call}`);
+      expect(written()).toHaveLength(2 * call);
+      await ended;
+      writer.flush();
+    }
   });
 
   test('of a call are written with its end', async () => {

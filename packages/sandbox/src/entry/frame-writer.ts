@@ -4,12 +4,15 @@ import { type FrameType, HEADER_BYTES, putFrame } from '../protocol.ts';
 /** Frames are written earlier when they reach this size together. */
 const MAX_PENDING_BYTES = 64 * 1024;
 const MAX_CALLS_PER_TURN = 64;
+/** In a turn of the event loop that takes longer, frames are written at once: it may never end. */
+const LONG_TURN_MS = 100;
 
 // Captured before user code, which may replace them, is loaded.
 const { stringify } = JSON;
 const immediate = setImmediate;
 const NativePromise = Promise;
 const wait = Atomics.wait;
+const monotonic = performance.now.bind(performance);
 const never = new Int32Array(new SharedArrayBuffer(4));
 
 /** Writes frames to the platform. Those of one turn of the event loop are written together: each write wakes it. */
@@ -26,11 +29,16 @@ export interface FrameWriter {
   turnEnd(calls: number): Promise<void>;
 }
 
-/** @param closed called when the platform has ended, or code has closed the descriptor; does not return */
-export function createFrameWriter(fd: number, closed: () => never): FrameWriter {
+/**
+ * @param closed called when the platform has ended, or code has closed the descriptor; does not return
+ * @param now milliseconds
+ */
+export function createFrameWriter(fd: number, closed: () => never, now = monotonic): FrameWriter {
   /** Frames that were not written yet. */
   const out = Buffer.allocUnsafeSlow(MAX_PENDING_BYTES);
   let outBytes = 0;
+  /** When the turn began, or the first of its frames was sent. */
+  let turnBegan = 0;
   /** Calls of `endTurn` that are due. */
   let dueEnds = 0;
   let atTurnEnd: (() => void) | undefined;
@@ -58,6 +66,7 @@ export function createFrameWriter(fd: number, closed: () => never): FrameWriter 
 
   function endTurn(): void {
     dueEnds -= 1;
+    turnBegan = now();
     const resolve = atTurnEnd;
     atTurnEnd = undefined;
     if (resolve) resolve();
@@ -66,6 +75,7 @@ export function createFrameWriter(fd: number, closed: () => never): FrameWriter 
 
   /** Node.js calls the immediates that are set now in one turn, with microtasks and rejections after each. */
   function endTurnLater(calls = 1): void {
+    if (dueEnds === 0) turnBegan = now();
     for (; dueEnds < calls; dueEnds += 1) immediate(endTurn);
   }
 
@@ -80,6 +90,7 @@ export function createFrameWriter(fd: number, closed: () => never): FrameWriter 
     }
     outBytes = putFrame(out, outBytes, type, head, payload);
     endTurnLater();
+    if (now() - turnBegan >= LONG_TURN_MS) flush();
   }
 
   return {
