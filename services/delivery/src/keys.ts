@@ -1,7 +1,7 @@
 import { createLru } from '@wellspring/core/lru';
 import type { Seal } from '@wellspring/core/seal';
 import { secretKey } from '@wellspring/core/webhook-signature';
-import type { WebhookRow } from '@wellspring/store/collections/webhooks';
+import { formerSecrets, type WebhookRow } from '@wellspring/store/collections/webhooks';
 
 /** The current signing keys of a webhook: its secret, and for a day after a rotation the former one. */
 export type SigningKeys = (webhook: WebhookRow, now: number) => Buffer[];
@@ -19,10 +19,6 @@ export function createSigningKeys(seal: Seal): SigningKeys {
     }
     return key;
   };
-  return ({ id, secret, old_secret, old_secret_until, older_secrets = [] }, now) => {
-    const keys = [open(secret, id)];
-    if (old_secret !== null && (old_secret_until ?? 0) > now) keys.push(open(old_secret, id));
-    for (const older of older_secrets) if (older.until > now) keys.push(open(older.secret, id));
-    return keys;
-  };
+  return (webhook, now) =>
+    [webhook, ...formerSecrets(webhook, now)].map(({ secret }) => open(secret, webhook.id));
 }

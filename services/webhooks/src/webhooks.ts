@@ -17,7 +17,7 @@ import { changedTopic } from '@wellspring/pubsub/port';
 import { checkOwner } from '@wellspring/runtime/check-owner';
 import type { Deps } from '@wellspring/runtime/deps';
 import { deleteWebhookRows } from '@wellspring/store/collections/delete-webhook';
-import { type WebhookRow, webhooks } from '@wellspring/store/collections/webhooks';
+import { formerSecrets, type WebhookRow, webhooks } from '@wellspring/store/collections/webhooks';
 import { insertNew } from '@wellspring/store/insert-new';
 import { modify } from '@wellspring/store/port';
 import { requireOwnWebhook } from './own.ts';
@@ -28,12 +28,6 @@ import { checkUrl } from './url.ts';
 const ROTATION_MS = 24 * 3_600_000;
 /** Each adds a signature to every delivery. */
 const MAX_OLDER_SECRETS = 8;
-
-/** Former secrets that a receiver may still use when the secret is replaced again: each signs for its time. */
-function stillSigning({ old_secret, old_secret_until, older_secrets = [] }: WebhookRow, now: number) {
-  const previous = old_secret === null ? [] : [{ secret: old_secret, until: old_secret_until ?? 0 }];
-  return [...older_secrets, ...previous].filter(({ until }) => until > now).slice(-MAX_OLDER_SECRETS);
-}
 
 type WebhooksDeps = Pick<Deps, 'store' | 'pubsub' | 'clock' | 'seal'>;
 
@@ -132,7 +126,7 @@ export function webhookRoutes({ store, pubsub, clock, seal }: WebhooksDeps): Rou
         secret: sealed,
         old_secret: old.secret,
         old_secret_until: clock.now() + ROTATION_MS,
-        older_secrets: stillSigning(old, clock.now()),
+        older_secrets: formerSecrets(old, clock.now()).slice(-MAX_OLDER_SECRETS),
         updated_at: seconds(),
       }));
       return { ...presentWebhook(row), secret };

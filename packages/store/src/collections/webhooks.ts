@@ -39,6 +39,15 @@ export const webhooks: CollectionDefinition<WebhookRow> = {
   revision: { of: 'listeners', except: ['failing_since', 'failures', 'tried_at'] },
 };
 
+/** Replaced secrets that still sign, sealed, oldest first. @param now epoch ms */
+export function formerSecrets(
+  { old_secret, old_secret_until, older_secrets = [] }: WebhookRow,
+  now: number,
+): { secret: string; until: number }[] {
+  const previous = old_secret === null ? [] : [{ secret: old_secret, until: old_secret_until ?? 0 }];
+  return [...older_secrets, ...previous].filter(({ until }) => until > now);
+}
+
 export interface Attempt {
   /** 1 for the first. */
   n: number;
