@@ -17,7 +17,7 @@ export interface Keys {
   credentials: Credentials;
   /** Root keys, newest first. */
   secretKeys: readonly string[];
-  /** The credentials are not yet stored with this API key, so no database needs to contain it. */
+  /** The API key is not the stored one, so the database may lack it. */
   isNewApiKey: boolean;
   path: string;
   /** Stores the credentials in a file that only its owner can read, once they can be used. */

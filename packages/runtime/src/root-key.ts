@@ -43,7 +43,8 @@ export async function openRootKey(store: Store, config: Config): Promise<{ keys:
     // Another process may have been the first.
     proofs = await rows.list();
   }
-  checkProofs(proofs, seal, config);
+  const keyFile = config.secretKeys === null ? `${config.dataDir}/secret.key` : undefined;
+  checkProofs(proofs, seal, keyFile);
   const current = createSeal([newest!]);
   if (!proofs.some(({ sealed }) => opens(current, sealed))) await rows.insertMany([proofOf(newest!)]);
   return { keys, seal };
@@ -54,19 +55,13 @@ export async function openRootKey(store: Store, config: Config): Promise<{ keys:
  * @throws WrongRootKey
  */
 export async function checkRootKeys(store: Store, secretKeys: readonly string[]): Promise<void> {
-  checkProofs(await store.collection(installation).list(), createSeal(secretKeys), {
-    secretKeys,
-    dataDir: '',
-  });
+  checkProofs(await store.collection(installation).list(), createSeal(secretKeys));
 }
 
-function checkProofs(
-  proofs: readonly InstallationRow[],
-  seal: Seal,
-  config: Pick<Config, 'secretKeys' | 'dataDir'>,
-): void {
+/** @param keyFile from which the key was read; undefined: from the setting */
+function checkProofs(proofs: readonly InstallationRow[], seal: Seal, keyFile?: string): void {
   const opened = proofs.filter(({ sealed }) => opens(seal, sealed));
-  if (opened.length < proofs.length) throw new WrongRootKey(reasonOf(config, opened.length > 0));
+  if (opened.length < proofs.length) throw new WrongRootKey(reasonOf(keyFile, opened.length > 0));
 }
 
 /** From now on only the newest key is required. Everything has to be sealed with it. */
@@ -76,15 +71,12 @@ export async function endRotation(store: Store, { secretKeys }: Keys): Promise<v
   await rows.removeWhere({ id: { gt: ID } });
 }
 
-function reasonOf(
-  { secretKeys, dataDir }: Pick<Config, 'secretKeys' | 'dataDir'>,
-  opensSome: boolean,
-): string {
+function reasonOf(keyFile: string | undefined, opensSome: boolean): string {
   if (opensSome) {
     return 'WELLSPRING_SECRET_KEY lacks a root key with which data may be sealed: name it after the new one, until "pnpm run reseal" has sealed them anew.';
   }
-  return secretKeys === null
-    ? `The key in ${dataDir}/secret.key is not that of the data: restore the file, or set WELLSPRING_SECRET_KEY.`
+  return keyFile !== undefined
+    ? `The key in ${keyFile} is not that of the data: restore the file, or set WELLSPRING_SECRET_KEY.`
     : 'WELLSPRING_SECRET_KEY is not the root key of the data: none of its keys opens them. Restore the key; to rotate it, name the new and the old one.';
 }
 

@@ -27,7 +27,7 @@ export const onDisk = (bytes: number): number => Math.max(1, Math.ceil(bytes / B
 
 /**
  * Bytes that packages may still take on the file system of this path: each file that is left takes a block at least.
- * @param withReserve includes what is kept free for the platform
+ * @param withReserve also counts the space that is kept free for the platform
  */
 export function freeBytes(path: string, withReserve = false): number {
   const { bavail, blocks, bsize, files, ffree } = statfsSync(path);

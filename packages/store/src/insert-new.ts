@@ -22,7 +22,7 @@ export async function insertNew<T extends Row>(
 /**
  * Finds the row with these values of a unique index, or inserts it. Of concurrent calls, one inserts.
  * @param where all fields of the index
- * @param make called only if there is none; may refuse to
+ * @param make called only if no row exists; its error is passed on
  */
 export async function findOrInsert<T extends Row>(
   collection: Collection<T>,

@@ -5,8 +5,8 @@ import type { Collection, Row, Where } from './port.ts';
 const REMOVAL_SIZE = 200;
 
 /**
- * Removes the matching rows in batches. After each one it pauses for as long as that took, so that the removal of many
- * rows takes at most half of the time of other work.
+ * Removes the matching rows in batches. After each batch it pauses for as long as the batch took, which leaves half of the
+ * time to other work.
  * @param signal stops it between two batches
  * @returns the number of removed rows
  */

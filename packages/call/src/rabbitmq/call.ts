@@ -50,9 +50,8 @@ const CHECK_INTERVAL_MS = 2_000;
  * Requests and replies over RabbitMQ, with the messages of `wire.ts`, which are not persistent. Each process has one
  * exclusive queue, bound to its own name and to the addresses that it serves. A request goes to the process that owns its
  * key, or else to the first server of the address that answers a broadcast `who`: dead and frozen servers do not answer,
- * and busy ones answer later. A request without a server is
- * retried until its deadline, or for `reachMs`. A request that reached a server
- * fails within about a second if that server dies, and within seconds if it freezes.
+ * and busy ones answer later. A request without a server is retried until its deadline, or for `reachMs`. A request that
+ * reached a server fails within about a second if that server dies, and within seconds if it freezes.
  *
  * Every connection declares a queue with a new name: a queue lives on one node of the cluster and is locked while that
  * node is down.
