@@ -42,7 +42,7 @@ const ownValue = (values: Values | undefined, name: string): unknown =>
 
 /**
  * The values of a deployment: given, previous or default ones, converted to the type of the prop.
- * null unsets a value; unknown names are ignored.
+ * null unsets a value; unknown names are ignored: see unknownValues.
  * @throws Problem 400 that names `configured_props.<name>`
  */
 export function validateValues(
@@ -58,6 +58,14 @@ export function validateValues(
     Object.defineProperty(values, prop.name, { value, enumerable: true, configurable: true, writable: true });
   }
   return values;
+}
+
+/** Names of given values without a prop, as parameters: `configured_props.<name>`. */
+export function unknownValues(props: readonly PropDescriptor[], given: Values): string[] {
+  const known = new Set(props.map(({ name }) => name));
+  return Object.keys(given)
+    .filter((name) => !known.has(name))
+    .map((name) => `configured_props.${name}`);
 }
 
 function chosen(prop: PropDescriptor, given: Values, previous: Values | undefined): unknown {

@@ -31,6 +31,8 @@ export interface RequestContext<E extends Endpoint = Endpoint> {
   signal: AbortSignal;
   /** Memory of the request, for handlers that read much. It is released when the answer has been sent. */
   hold: Hold;
+  /** Names fields of the input that the handler ignores in a header of the answer. */
+  ignore(names: readonly string[]): void;
   req: Request;
   res: Response;
 }
@@ -138,6 +140,11 @@ async function serve({ endpoint, handle }: Route, req: Request, res: Response, o
   let user: string | undefined;
   // Requests of the operator and documents are not limited.
   let hold = UNLIMITED;
+  const ignored: string[] = [];
+  const ignore = (names: readonly string[]) => {
+    ignored.push(...names.slice(0, MAX_IGNORED - ignored.length));
+    if (ignored.length > 0) res.setHeader('x-wellspring-ignored', ignoredHeader(ignored));
+  };
   onceClosed(res, () => {
     gone.abort();
     log.info(
@@ -163,7 +170,7 @@ async function serve({ endpoint, handle }: Route, req: Request, res: Response, o
       hold = createHold(memory.api, user);
     }
     const bytes = endpoint.method === 'GET' ? 0 : (await readBody(req, LIMITS.apiBody, hold)).length;
-    const read = () => readInput(endpoint, req, res, hold);
+    const read = () => readInput(endpoint, req, ignore, hold);
     const input = await bodyTurns.run(user ?? '', bytes, read, gone.signal);
     // An organization of others is refused also where the handler needs no owner.
     if (principal?.kind === 'user') ownerFor(principal, input.org_id);
@@ -174,6 +181,7 @@ async function serve({ endpoint, handle }: Route, req: Request, res: Response, o
       requestId,
       signal: gone.signal,
       hold,
+      ignore,
       req,
       res,
     });
@@ -186,22 +194,23 @@ async function serve({ endpoint, handle }: Route, req: Request, res: Response, o
   }
 }
 
-async function readInput(endpoint: Endpoint, req: Request, res: Response, hold: Hold): Promise<CommonInput> {
+async function readInput(
+  endpoint: Endpoint,
+  req: Request,
+  ignore: RequestContext['ignore'],
+  hold: Hold,
+): Promise<CommonInput> {
   const mark = req.url.indexOf('?');
   const query = mark < 0 ? {} : parseQuery(req.url.slice(mark + 1));
   const hasBody = endpoint.method !== 'GET';
   const body = hasBody ? await readJsonObject(req, LIMITS.apiBody, hold) : {};
-  const ignored = unknownFields(endpoint.input, query, body);
-  if (ignored.length > 0) res.setHeader('x-wellspring-ignored', ignoredHeader(ignored));
+  ignore(unknownFields(endpoint.input, query, body));
   return validateInput(endpoint.input, query, body) as CommonInput;
 }
 
-/** Names of ignored fields, bounded and encoded: a client may send many, long ones, or ones that no header may contain. */
+/** Names of ignored fields, shortened and encoded: a client may send long ones, or ones that no header may contain. */
 const ignoredHeader = (names: readonly string[]) =>
-  names
-    .slice(0, MAX_IGNORED)
-    .map((name) => encodeURIComponent(name.slice(0, MAX_IGNORED_CHARS).toWellFormed()))
-    .join(', ');
+  names.map((name) => encodeURIComponent(name.slice(0, MAX_IGNORED_CHARS).toWellFormed())).join(', ');
 
 /** @throws Problem 503 for a large answer without room */
 async function send(

@@ -119,3 +119,32 @@ test('a run that emits with delivery_ts emits when it is due', async () => {
   expect(await events('?event_name=$in')).toEqual(['later']);
   await eventually(async () => expect(await events()).toEqual(['later', 'now']), { ms: 20_000 });
 }, 60_000);
+
+test('values without a prop are named in a header when a source is created or updated, or a component is tested', async () => {
+  const component_code = `export default {
+    name: 'Typed',
+    props: { http: '$.interface.http', kind: { type: 'string', reloadProps: true } },
+    additionalProps() { return { extra: { type: 'integer', optional: true } }; },
+    run() {},
+  };`;
+  const given = (values: object) => ({
+    component_code,
+    other: 1,
+    configured_props: { kind: 'x', extra: 2, ...values },
+  });
+  const tested = await api('POST', '/components/test', given({ kidn: 'y' }));
+  expect([tested.status, tested.headers['x-wellspring-ignored']]).toEqual([
+    200,
+    'other, configured_props.kidn',
+  ]);
+  const created = await api('POST', '/sources', given({ kidn: 'y' }));
+  expect([created.status, created.headers['x-wellspring-ignored']]).toEqual([
+    200,
+    'other, configured_props.kidn',
+  ]);
+  const { id } = created.json.data;
+  const updated = await api('PUT', `/sources/${id}`, { configured_props: { extra: 3, 'a b': 1 } });
+  expect([updated.status, updated.headers['x-wellspring-ignored']]).toEqual([200, 'configured_props.a%20b']);
+  const right = await api('PUT', `/sources/${id}`, { configured_props: { extra: 4 } });
+  expect([right.status, right.headers['x-wellspring-ignored']]).toEqual([200, undefined]);
+});

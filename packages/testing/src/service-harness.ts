@@ -145,5 +145,6 @@ export async function invoke<T>(
     requestId: 'req_1',
     signal,
     hold,
+    ignore: () => {},
   } as never)) as T;
 }

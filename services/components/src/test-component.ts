@@ -1,4 +1,5 @@
 import { defaultEvent } from '@wellspring/component/default-event';
+import { unknownValues } from '@wellspring/component/values';
 import { CALLS, HOOK_DEADLINE_MS, type TestCall } from '@wellspring/contract/calls';
 import { testComponent } from '@wellspring/contract/endpoints/components';
 import { invalidComponent } from '@wellspring/core/problem';
@@ -11,12 +12,13 @@ import type { ComponentsContext } from './context.ts';
 export const testComponentRoute = (context: ComponentsContext) => {
   const { deps } = context;
   const configurator = createConfigurator(deps);
-  return route(testComponent, async ({ input, principal, hold }) => {
+  return route(testComponent, async ({ input, principal, hold, ignore }) => {
     const configuration = await configurationOf(context, principal, input, hold);
     const { type, has_run } = configuration.component.definition;
     if (type === 'app')
       throw invalidComponent('The component is an app; only sources and actions can be tested.');
     const { definition, values } = await configurator.deploy(configuration);
+    ignore(unknownValues(definition.props, configuration.given));
     const event =
       input.event === undefined ? defaultEvent(definition.props, values, deps.clock.now()) : input.event;
     const message: TestCall['message'] = {

@@ -1,3 +1,4 @@
+import { unknownValues } from '@wellspring/component/values';
 import { createSource } from '@wellspring/contract/endpoints/sources';
 import { newId } from '@wellspring/core/ids';
 import { missingComponent } from '@wellspring/core/problem';
@@ -9,7 +10,7 @@ import { namesComponent, newDeployment, readersFor, resolveComponent } from './d
 import { checkName } from './name.ts';
 
 export const createSourceRoute = (context: SourcesContext) =>
-  route(createSource, async ({ input, principal }) => {
+  route(createSource, async ({ input, principal, ignore }) => {
     const { owner_id, user_id } = ownerFor(principal, input.org_id);
     if (!namesComponent(input)) throw missingComponent();
     const name = input.name == null ? undefined : checkName(input.name);
@@ -18,6 +19,7 @@ export const createSourceRoute = (context: SourcesContext) =>
     const { concurrency = 1, configured_props: given = {} } = input;
     const configuration = { sourceId: newId('dc'), component, principal, ownerId: owner_id, given };
     const deployment = await newDeployment(context.deps, context.configurator, configuration);
+    ignore(unknownValues(deployment.definition.props, given));
     const wanted = { owner_id, user_id, name, deployment, concurrency };
     return context.presentSource(await deploySource(context, wanted));
   });

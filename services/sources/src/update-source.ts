@@ -1,3 +1,4 @@
+import { unknownValues } from '@wellspring/component/values';
 import { updateSource } from '@wellspring/contract/endpoints/sources';
 import type { Principal } from '@wellspring/contract/principal';
 import { notFound } from '@wellspring/core/problem';
@@ -25,7 +26,7 @@ import { checkName } from './name.ts';
  */
 export const updateSourceRoute = (context: SourcesContext) => {
   const { deps, presentSource, configurator } = context;
-  return route(updateSource, ({ params, input, principal }) =>
+  return route(updateSource, ({ params, input, principal, ignore }) =>
     changeSource(context, principal, params.id, async (source) => {
       if (source.status === 'updating') throw sourceBusy();
       const name = input.name == null ? source.name : checkName(input.name);
@@ -42,6 +43,7 @@ export const updateSourceRoute = (context: SourcesContext) => {
               previous: current ? openValues(deps, current) : {},
             })
           : undefined;
+      if (deployment) ignore(unknownValues(deployment.definition.props, input.configured_props ?? {}));
       const definition = (deployment ?? current)?.definition;
       if (!definition) throw notFound('source', source.id);
       const concurrency = checkConcurrency(input.concurrency ?? source.concurrency, definition);

@@ -10,7 +10,7 @@ const TITLES = {
   public: {
     title: 'Wellspring',
     description:
-      'Event sources: deploy components, receive their events by webhook, subscription and stream. Fields that an operation does not know are ignored and named in the response header x-wellspring-ignored.',
+      'Event sources: deploy components, receive their events by webhook, subscription and stream. Fields that an operation does not know, and values for props that a deployed or tested component does not have, are ignored and named in the response header x-wellspring-ignored.',
     key: 'An API key',
   },
   operator: {

@@ -87,7 +87,7 @@ const REQUEST_ID = {
 };
 const IGNORED = {
   'x-wellspring-ignored': {
-    description: 'Names of ignored body fields and query parameters',
+    description: 'Names of ignored body fields, query parameters and values of unknown props',
     schema: { type: 'string' },
   },
 };
