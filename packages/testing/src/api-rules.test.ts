@@ -148,3 +148,25 @@ test('values without a prop are named in a header when a source is created or up
   const right = await api('PUT', `/sources/${id}`, { configured_props: { extra: 4 } });
   expect([right.status, right.headers['x-wellspring-ignored']]).toEqual([200, undefined]);
 });
+
+test.each([
+  [
+    'by its own fault',
+    'const n = 1;\nmissing.call();',
+    'ReferenceError: missing is not defined (component.js:2:1)',
+  ],
+  [
+    'in a package',
+    "import ms from 'ms@2.1.3';\n\nms({});",
+    'Error: val is not a non-empty string or a valid number. val={} (component.js:3:1)',
+  ],
+])('code that fails %s when it is loaded is refused with the place', async (_how, lines, failure) => {
+  const { status, json } = await api('POST', '/components', {
+    component_code: `${lines}\nexport default { name: 'x', run() {} };`,
+  });
+  expect([status, json.code, json.error]).toEqual([
+    400,
+    'invalid_component',
+    `The code failed when it was loaded: ${failure}`,
+  ]);
+});

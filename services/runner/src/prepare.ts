@@ -1,3 +1,4 @@
+import type { ThrownError } from '@wellspring/component/program/program-types';
 import { CALLS, PREPARE_DEADLINE_MS, type PrepareCall } from '@wellspring/contract/calls';
 import type { ComponentCode } from '@wellspring/contract/definition';
 import { bytesOfCode } from '@wellspring/contract/definition-rules';
@@ -21,6 +22,17 @@ export interface PrepareDeps
 const DEFINE_TIMEOUT_MS = 60_000;
 /** Definitions read at a time, shared fairly between owners. */
 const MAX_DEFINITIONS = 16;
+
+/** A frame of the author's own code in a stack, such as `/app/component.js:3:9`. */
+const OWN_FRAME = /\/app\/(?!node_modules\/)([^\s():]+:\d+:\d+)/;
+
+/** Message for the author; with the place, if the code itself failed while it was loaded. */
+function describeFailure({ name, message, stack }: ThrownError): string {
+  const place = OWN_FRAME.exec(stack)?.[1];
+  if (place !== undefined)
+    return `The code failed when it was loaded: ${name}: ${message || 'no message'} (${place})`;
+  return message || `The code failed with ${name}.`;
+}
 
 /** Serves `runner.prepare`: compiles code, resolves its packages, reads its definition in the sandbox. */
 export function prepareWorker({
@@ -47,7 +59,7 @@ export function prepareWorker({
     if (!result.ok) {
       if (result.reason === 'timeout')
         throw invalidComponent(`The code was not loaded within ${DEFINE_TIMEOUT_MS / 1000} s.`);
-      throw invalidComponent(result.error.message || `The code failed with ${result.error.name}.`);
+      throw invalidComponent(describeFailure(result.error));
     }
     if (!result.definition) throw new Error('The sandbox returned no definition');
     return { bundle_id: id, bundle, definition: result.definition };
