@@ -1,5 +1,6 @@
 import type { ServiceName } from '@wellspring/contract/endpoint';
 import {
+  amqpUrl,
   asOrigin,
   bucketUrl,
   domain,
@@ -19,7 +20,6 @@ import {
   redisUrl,
   rootKeys,
   serviceNames,
-  url,
 } from './setting-parsers.ts';
 
 /** Every environment variable of the platform: name, default, meaning and parser. */
@@ -80,7 +80,7 @@ export const VARIABLES = {
     'AMQP_URL',
     'none',
     'RabbitMQ, or the nodes of a cluster, `amqp://user:password@host1,host2/vhost`; with the other two: the distributed mode',
-    url(['amqp:', 'amqps:']),
+    amqpUrl,
     true,
   ),
   redisUrl: variable('REDIS_URL', 'none', 'Redis', redisUrl, true),

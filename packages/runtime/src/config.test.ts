@@ -169,6 +169,11 @@ describe('of the servers of the distributed mode', () => {
     expect(() => read({ ...REST, ...SHARED, WELLSPRING_AMQP_URL: 'one:5672,two' }, ['runner'])).toThrow(
       'WELLSPRING_AMQP_URL has to be a URL that starts with amqp://',
     );
+    for (const heartbeat of ['abc', '-1', '65536', '']) {
+      expect(faultsOf({ ...REST, WELLSPRING_AMQP_URL: `amqp://broker?heartbeat=${heartbeat}` })).toEqual([
+        'WELLSPRING_AMQP_URL has a heartbeat that is not a number of seconds up to 65535',
+      ]);
+    }
   });
   test('MongoDB is one server, the members of a replica set, or a name', () => {
     const readUrl = (url: string) =>

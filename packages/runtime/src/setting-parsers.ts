@@ -57,7 +57,7 @@ export const networks = <F>(fallback: F) => {
 const withOneHost = (value: string) =>
   value.replace(/^((?:mongodb|amqps?):\/\/(?:[^@/?]*@)?[^,@/?]+)(?:,[^,@/?]+)+/, '$1');
 
-export const url = (protocols: readonly string[]) =>
+const url = (protocols: readonly string[]) =>
   given((value) => {
     const one = withOneHost(value);
     const { protocol, hostname } = URL.canParse(one) ? new URL(one) : { protocol: '', hostname: '' };
@@ -66,6 +66,14 @@ export const url = (protocols: readonly string[]) =>
     decodable(one);
     return value;
   }, null);
+
+export const amqpUrl = given((value) => {
+  const checked = url(['amqp:', 'amqps:'])(value);
+  const heartbeat = new URL(withOneHost(value)).searchParams.get('heartbeat') ?? '0';
+  if (!/^\d{1,5}$/.test(heartbeat) || Number(heartbeat) > 65_535)
+    throw new Error('has a heartbeat that is not a number of seconds up to 65535');
+  return checked;
+}, null);
 
 /** The URL, whose credentials and path can be decoded. */
 function decodable(value: string): string {
