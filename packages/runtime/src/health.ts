@@ -9,8 +9,11 @@ const PING_TIMEOUT_MS = 2_000;
 
 const DEPENDENCIES = ['store', 'queue', 'pubsub', 'call', 'blob'] as const;
 
-/** Without wake-ups work is only delayed: no reason to make all processes unready. */
-const WAKE_UPS = 'pubsub';
+/**
+ * No reason to make all processes unready: without wake-ups work is only delayed, and without blobs only requests with
+ * files are refused.
+ */
+const OPTIONAL: readonly string[] = ['pubsub', 'blob'];
 
 type HealthDeps = Pick<Deps, 'store' | 'queue' | 'pubsub' | 'call' | 'blob'>;
 
@@ -36,7 +39,7 @@ export function createHealthListener(
     if (isDraining()) return { status: 503, body: { status: 'draining' } };
     const answers = await Promise.all(DEPENDENCIES.map((name) => answersInTime(deps[name])));
     const failing = DEPENDENCIES.filter((_, index) => !answers[index]);
-    if (failing.some((name) => name !== WAKE_UPS))
+    if (failing.some((name) => !OPTIONAL.includes(name)))
       return { status: 503, body: { status: 'not ready', failing } };
     return { status: 200, body: { status: 'ready', ...(failing.length > 0 && { degraded: failing }) } };
   }

@@ -57,10 +57,12 @@ await withServers(['s3'], ({ s3 }) => {
     await blob.close();
   }, 90_000);
 
-  test('the error for a missing bucket names the cause', async () => {
+  test('a missing bucket is Unavailable, with the cause: it may be created later', async () => {
     const url = Object.assign(new URL(s3), { pathname: `/missing-${randomUUID()}` }).href;
     const blob = createS3Blob({ url, clock: createFakeClock() });
-    await expect(blob.put(Buffer.from('x'), { ttlMs: 1_000 })).rejects.toThrow('bucket');
+    const put = blob.put(Buffer.from('x'), { ttlMs: 1_000 });
+    await expect(put).rejects.toThrow(/^S3 refuses the request: .*bucket/);
+    await expect(put).rejects.toThrow(Unavailable);
     await blob.close();
   });
 });

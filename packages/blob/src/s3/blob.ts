@@ -123,13 +123,16 @@ interface Refusal {
   $metadata?: { httpStatusCode?: number };
 }
 
-/** @throws Unavailable when the store does not answer or answers 429 or 5xx */
+/** @throws Unavailable when the store does not answer, answers 429 or 5xx, or refuses the bucket or the credentials */
 async function translateErrors<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;
   } catch (error) {
-    const { message, $metadata } = error as Refusal;
+    const { name, message, $metadata } = error as Refusal;
     const status = $metadata?.httpStatusCode;
+    // An operator can create the bucket, or grant the right.
+    if (name === 'NoSuchBucket' || status === 403)
+      throw new Unavailable(`S3 refuses the request: ${message}`, { cause: error });
     // Without a status, no server answered.
     if (status !== undefined && status < 500 && status !== 429) throw error;
     throw new Unavailable(`S3 does not answer: ${message}`, { cause: error });
