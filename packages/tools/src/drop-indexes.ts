@@ -1,7 +1,7 @@
 import type { Log } from '@wellspring/core/log';
 import type { Config } from '@wellspring/runtime/config';
 import { collections } from '@wellspring/store/collections/all';
-import { openPorts } from './open-ports.ts';
+import { openPorts, requireData } from './open-ports.ts';
 
 export interface DropIndexesOptions {
   config: Config;
@@ -16,6 +16,7 @@ export interface DropIndexesOptions {
  * @throws Error when the servers are unavailable, or a process runs on the data directory
  */
 export async function dropIndexes({ config, log, say }: DropIndexesOptions): Promise<void> {
+  if (config.mode === 'embedded') requireData(config.dataDir);
   const ports = await openPorts(config, log, 'drop-indexes');
   try {
     for (const definition of collections) {

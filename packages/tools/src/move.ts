@@ -18,6 +18,7 @@ import { collections } from '@wellspring/store/collections/all';
 import { revisions } from '@wellspring/store/collections/revisions';
 import { copyStore } from '@wellspring/store/copy';
 import type { Store } from '@wellspring/store/port';
+import { requireData } from './open-ports.ts';
 
 /** Jobs per batch. */
 const BATCH_SIZE = 64;
@@ -44,7 +45,7 @@ export async function move({ config, clock = systemClock, log, say }: MoveOption
       'Set WELLSPRING_AMQP_URL, WELLSPRING_REDIS_URL, WELLSPRING_MONGODB_URL and WELLSPRING_SECRET_KEY of the target.',
     );
   }
-  if (!existsSync(join(dataDir, 'wellspring.db'))) throw new Error(`${dataDir} holds no data of a platform.`);
+  requireData(dataDir);
   if (existsSync(join(dataDir, MOVED))) {
     say('The data directory was moved before.');
     return;

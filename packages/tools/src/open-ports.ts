@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { systemClock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
@@ -7,6 +8,11 @@ import type { Ports } from '@wellspring/runtime/deps';
 import { openDistributed } from '@wellspring/runtime/infra-distributed';
 import { openEmbedded } from '@wellspring/runtime/infra-embedded';
 import { openMemory } from '@wellspring/runtime/memory';
+
+/** @throws Error if the platform never ran on this data directory: its name may be misspelt */
+export function requireData(dataDir: string): void {
+  if (!existsSync(join(dataDir, 'wellspring.db'))) throw new Error(`${dataDir} holds no data of a platform.`);
+}
 
 /**
  * The adapters of the platform with this configuration.

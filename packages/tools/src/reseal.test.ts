@@ -1,3 +1,5 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
 import type { Definition } from '@wellspring/contract/definition';
 import { silentLog } from '@wellspring/core/log';
@@ -77,4 +79,12 @@ test('the command seals all secrets with the newest root key, which is then the 
   expect(after.seal.open(kept!.response!.body, 'key_1')).toBe('body');
   expect(pending!.response).toBeNull();
   await after.close();
+});
+
+test('a data directory without data is refused and not created: its name may be misspelt', async () => {
+  await using directory = await tempDir();
+  const dataDir = join(directory.path, 'none');
+  const config = readConfig({ env: { WELLSPRING_DATA_DIR: dataDir } });
+  await expect(reseal({ config, log: silentLog, say() {} })).rejects.toThrow('holds no data of a platform');
+  expect(existsSync(dataDir)).toBe(false);
 });

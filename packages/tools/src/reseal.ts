@@ -8,7 +8,7 @@ import { idempotencyKeys } from '@wellspring/store/collections/idempotency';
 import { deployments } from '@wellspring/store/collections/sources';
 import { webhooks } from '@wellspring/store/collections/webhooks';
 import { type CollectionDefinition, modify, type Row, type Where } from '@wellspring/store/port';
-import { openPorts } from './open-ports.ts';
+import { openPorts, requireData } from './open-ports.ts';
 
 const PAGE_SIZE = 100;
 
@@ -22,9 +22,10 @@ export interface ResealOptions {
 /**
  * Seals all secrets with the newest root key, so that the others are no longer required. Processes that seal with another
  * one must not run. Can be repeated after an interruption.
- * @throws Error when the servers are unavailable, or a process runs on the data directory; WrongRootKey
+ * @throws Error when the servers are unavailable, the data directory holds no data, or a process runs on it; WrongRootKey
  */
 export async function reseal({ config, log, say }: ResealOptions): Promise<void> {
+  if (config.mode === 'embedded') requireData(config.dataDir);
   const { store, close } = await openPorts(config, log, 'reseal');
   try {
     const { keys, seal } = await openRootKey(store, config);
