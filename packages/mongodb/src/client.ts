@@ -2,6 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { backoff } from '@wellspring/core/backoff';
 import type { Log } from '@wellspring/core/log';
 import { type Metrics, noMetrics } from '@wellspring/core/metrics';
+import { StartRefused } from '@wellspring/core/start-refused';
 import { AccessDenied } from '@wellspring/core/unavailable';
 import {
   BSON,
@@ -150,7 +151,7 @@ function clientOf(url: string): MongoClient {
   try {
     return new MongoClient(url, OPTIONS);
   } catch (error) {
-    throw new Error(`Invalid MongoDB URL: ${(error as Error).message}`);
+    throw new StartRefused(`Invalid MongoDB URL: ${(error as Error).message}`);
   }
 }
 

@@ -85,6 +85,16 @@ test('an empty variable counts as unset, except for lists of networks', () => {
   expect(read({ WELLSPRING_ALLOW_NETWORKS: '' }).allowNetworks).toEqual([]);
 });
 
+test.each([
+  ['WELLSPRING_HOST', 'host:1', 'has to be a host name or an address'],
+  ['WELLSPRING_HOST', 'host/path', 'has to be a host name or an address'],
+  ['WELLSPRING_PUBLIC_URL', 'https://user:secret@x.example', 'has to be an origin such as'],
+  ['WELLSPRING_ENDPOINT_DOMAIN', '-hooks.example.com', 'has to be a domain such as'],
+  ['WELLSPRING_ENDPOINT_DOMAIN', '127.0.0.1:3000', 'has to be a domain such as'],
+])('%s=%s is refused', (name, value, why) => {
+  expect(faultsOf({ [name]: value })).toEqual([expect.stringContaining(`${name} ${why}`)]);
+});
+
 test('all faults are reported together, each with the name of its variable', () => {
   const env = {
     WELLSPRING_HOST: 'not a host',
@@ -167,7 +177,7 @@ describe('of the servers of the distributed mode', () => {
       expect(read(env, ['runner']).amqpUrl).toBe(url);
     }
     expect(() => read({ ...REST, ...SHARED, WELLSPRING_AMQP_URL: 'one:5672,two' }, ['runner'])).toThrow(
-      'WELLSPRING_AMQP_URL has to be a URL that starts with amqp://',
+      'WELLSPRING_AMQP_URL has to be a valid URL that starts with amqp://',
     );
     for (const heartbeat of ['abc', '-1', '65536', '']) {
       expect(faultsOf({ ...REST, WELLSPRING_AMQP_URL: `amqp://broker?heartbeat=${heartbeat}` })).toEqual([
@@ -187,7 +197,7 @@ describe('of the servers of the distributed mode', () => {
       expect(readUrl(url)).toBe(url);
     }
     for (const bad of ['db', 'one:27017,two:27017', 'postgres://one:1,two:2/x']) {
-      expect(() => readUrl(bad)).toThrow('WELLSPRING_MONGODB_URL has to be a URL');
+      expect(() => readUrl(bad)).toThrow('WELLSPRING_MONGODB_URL has to be a valid URL');
     }
     for (const bad of ['mongodb://db/a.b', 'mongodb://user:p@ss/word@db/name', 'mongodb://one,two/a b']) {
       expect(() => readUrl(bad)).toThrow(
@@ -233,6 +243,14 @@ describe('of the servers of the distributed mode', () => {
       expect.stringMatching(/^WELLSPRING_AMQP_URL has a % that/),
       'WELLSPRING_REDIS_URL has to be a URL that names a host',
       'WELLSPRING_MONGODB_URL has to be a URL that names a host',
+    ]);
+  });
+  test('every host of a URL is checked', () => {
+    expect(faultsOf({ ...REST, WELLSPRING_AMQP_URL: 'amqp://one,two:99999/vhost' })).toEqual([
+      'WELLSPRING_AMQP_URL has to be a valid URL that starts with amqp://',
+    ]);
+    expect(faultsOf({ ...AMQP, ...REST, WELLSPRING_MONGODB_URL: 'mongodb://one,two:x/name' })).toEqual([
+      'WELLSPRING_MONGODB_URL has to be a valid URL that starts with mongodb://',
     ]);
   });
   test('a list of services that names none is refused', () => {

@@ -6,6 +6,7 @@ import type { Clock } from '@wellspring/core/clock';
 import type { Log } from '@wellspring/core/log';
 import type { Memory } from '@wellspring/core/memory';
 import type { Metrics } from '@wellspring/core/metrics';
+import { StartRefused } from '@wellspring/core/start-refused';
 import { createTokenBuckets } from '@wellspring/core/token-buckets';
 import { createEmbeddedPubSub } from '@wellspring/pubsub/embedded';
 import { createEmbeddedQueue } from '@wellspring/queue/embedded';
@@ -19,15 +20,15 @@ import type { Ports } from './deps.ts';
 export const MOVING = 'moving';
 export const MOVED = 'moved';
 
-/** @throws Error if the platform must not start from this data directory */
+/** @throws StartRefused if the platform must not start from this data directory */
 export function refuseMoved(dataDir: string): void {
   if (existsSync(join(dataDir, MOVED))) {
-    throw new Error(
+    throw new StartRefused(
       `The data in ${dataDir} was moved to other servers. Remove the file ${MOVED} to use it here.`,
     );
   }
   if (existsSync(join(dataDir, MOVING))) {
-    throw new Error(
+    throw new StartRefused(
       `A move of the data in ${dataDir} to other servers was interrupted, which may have taken jobs. Repeat it, or remove the file ${MOVING} to use the data here: a later move then needs an empty target.`,
     );
   }

@@ -1,4 +1,5 @@
 import { SERVICES } from '@wellspring/contract/endpoint';
+import { StartRefused } from '@wellspring/core/start-refused';
 import { LOOKUP_THREADS } from '@wellspring/http/egress';
 import { shortenTimeSlices } from '@wellspring/sandbox/time-slice';
 import {
@@ -68,8 +69,7 @@ export async function main(
     running = await runServices(config, factories, log);
   } catch (error) {
     log.debug({ error: (error as Error).stack }, 'process.start_failed');
-    const { name, message } = error as Error;
-    fail(message, USELESS_TO_RESTART.includes(name) ? EXIT_CONFIG : 1);
+    fail((error as Error).message, error instanceof StartRefused ? EXIT_CONFIG : 1);
     process.exit();
   }
   // Once its threads run.
@@ -83,7 +83,6 @@ export async function main(
 
 /** EX_CONFIG of sysexits.h: a restart is useless. */
 const EXIT_CONFIG = 78;
-const USELESS_TO_RESTART = ['IsolationUnavailable', 'WrongRootKey'];
 
 function fail(message: string, code = 1): void {
   process.stderr.write(`${message}\n`);

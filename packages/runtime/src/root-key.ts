@@ -1,4 +1,5 @@
 import { createSeal, type Seal } from '@wellspring/core/seal';
+import { StartRefused } from '@wellspring/core/start-refused';
 import { type InstallationRow, installation } from '@wellspring/store/collections/installation';
 import type { Store } from '@wellspring/store/port';
 import type { Config } from './config.ts';
@@ -7,8 +8,8 @@ import { type Keys, readKeys } from './credentials.ts';
 const ID = 'root_key';
 const TEXT = 'This data belongs to this root key.';
 
-/** A root key with which data may be sealed is missing. A restart is useless. */
-export class WrongRootKey extends Error {
+/** A root key with which data may be sealed is missing. */
+export class WrongRootKey extends StartRefused {
   override readonly name = 'WrongRootKey';
 }
 

@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import { resolve } from 'node:path';
 import { SERVICES, type ServiceName } from '@wellspring/contract/endpoint';
 import { cidrList } from '@wellspring/core/addresses';
@@ -13,7 +14,9 @@ export const given = <T, F>(parse: (text: string) => T, fallback: F) => {
 /** A name or an address, as a URL may contain it. */
 export const host = (fallback: string) =>
   given((value) => {
-    if (!URL.canParse(`http://${urlHost(value)}`)) throw new Error('has to be a host name or an address');
+    // With a port, a path or a user it is no URL any more, or not that of the host.
+    if (!URL.canParse(`http://${urlHost(value)}:1`) || /[/?#@]/.test(value))
+      throw new Error('has to be a host name or an address');
     return value;
   }, fallback);
 
@@ -53,23 +56,35 @@ export const networks = <F>(fallback: F) => {
   };
 };
 
-/** `mongodb://user:password@one,two,three/database?…` with the first host only. */
-const withOneHost = (value: string) =>
-  value.replace(/^((?:mongodb|amqps?):\/\/(?:[^@/?]*@)?[^,@/?]+)(?:,[^,@/?]+)+/, '$1');
+/** One URL per host of `mongodb://user:password@one,two,three/database?…` or of several nodes of RabbitMQ. */
+function withOneHost(value: string): [string, ...string[]] {
+  const [, before, first = '', others, after] =
+    /^((?:mongodb|amqps?):\/\/(?:[^@/?]*@)?)([^,@/?]+)((?:,[^,@/?]+)+)(.*)$/s.exec(value) ?? [];
+  if (others === undefined) return [value];
+  return [
+    `${before}${first}${after}`,
+    ...others
+      .slice(1)
+      .split(',')
+      .map((host) => `${before}${host}${after}`),
+  ];
+}
 
 const url = (protocols: readonly string[]) =>
   given((value) => {
-    const one = withOneHost(value);
-    const { protocol, hostname } = URL.canParse(one) ? new URL(one) : { protocol: '', hostname: '' };
-    if (!protocols.includes(protocol)) throw new Error(`has to be a URL that starts with ${protocols[0]}//`);
-    if (hostname === '') throw new Error('has to be a URL that names a host');
-    decodable(one);
+    for (const one of withOneHost(value)) {
+      const { protocol, hostname } = URL.canParse(one) ? new URL(one) : { protocol: '', hostname: '' };
+      if (!protocols.includes(protocol))
+        throw new Error(`has to be a valid URL that starts with ${protocols[0]}//`);
+      if (hostname === '') throw new Error('has to be a URL that names a host');
+      decodable(one);
+    }
     return value;
   }, null);
 
 export const amqpUrl = given((value) => {
   const checked = url(['amqp:', 'amqps:'])(value);
-  const heartbeat = new URL(withOneHost(value)).searchParams.get('heartbeat') ?? '0';
+  const heartbeat = new URL(withOneHost(value)[0]).searchParams.get('heartbeat') ?? '0';
   if (!/^\d{1,5}$/.test(heartbeat) || Number(heartbeat) > 65_535)
     throw new Error('has a heartbeat that is not a number of seconds up to 65535');
   return checked;
@@ -89,7 +104,7 @@ function decodable(value: string): string {
 /** The name of the database is not shown: it may be a part of a password that is not encoded. */
 export const mongodbUrl = given((value) => {
   const checked = url(['mongodb:', 'mongodb+srv:'])(value);
-  const name = decodeURIComponent(new URL(withOneHost(value)).pathname.slice(1));
+  const name = decodeURIComponent(new URL(withOneHost(value)[0]).pathname.slice(1));
   if (/[/\\. "$*<>:|?]/.test(name)) {
     throw new Error(
       'names a database that MongoDB does not allow (special characters of a password have to be percent-encoded)',
@@ -118,7 +133,13 @@ export const bucketUrl = given((value) => {
 
 export const asOrigin = (value: string) => {
   const parsed = URL.canParse(value) ? new URL(value) : undefined;
-  if (!parsed || !/^https?:$/.test(parsed.protocol) || parsed.pathname !== '/' || parsed.search !== '') {
+  const { protocol = '', username = '', password = '', pathname = '', search = '' } = parsed ?? {};
+  if (
+    !parsed ||
+    !/^https?:$/.test(protocol) ||
+    pathname !== '/' ||
+    `${username}${password}${search}` !== ''
+  ) {
     throw new Error('has to be an origin such as https://events.example.com');
   }
   return parsed.origin;
@@ -147,7 +168,9 @@ export const rootKeys = given((value) => {
 }, null);
 
 export const domain = given((value) => {
-  if (!/^[a-z0-9-]+(\.[a-z0-9-]+)*(:\d+)?$/i.test(value) || !URL.canParse(`https://${value}`))
+  const isDomain = /^(?!-)[a-z0-9-]+(?<!-)(\.(?!-)[a-z0-9-]+(?<!-))*(:\d+)?$/i.test(value);
+  // Names below an address do not exist.
+  if (!isDomain || !URL.canParse(`https://${value}`) || isIP(value.replace(/:\d+$/, '')) !== 0)
     throw new Error('has to be a domain such as hooks.example.com');
   return value.toLowerCase();
 }, null);

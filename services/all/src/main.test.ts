@@ -1,5 +1,7 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, expect, jest, test } from '@jest/globals';
 import { eventually } from '@wellspring/testing/eventually';
@@ -144,6 +146,17 @@ test('another root key than that of the data is refused with code 78 and the nam
   });
   expect([code, stdout]).toEqual([78, '']);
   expect(stderr).toMatch(/^WELLSPRING_SECRET_KEY is not the root key of the data/);
+});
+
+test('data that were moved to other servers are refused with code 78', async () => {
+  const moved = join(dir.path, 'moved');
+  writeFileSync(moved, '');
+  try {
+    const { code, stderr } = await run([]);
+    expect([code, stderr]).toEqual([78, expect.stringContaining('was moved to other servers')]);
+  } finally {
+    rmSync(moved);
+  }
 });
 
 test.each([

@@ -1,4 +1,5 @@
 import type { Log } from '@wellspring/core/log';
+import { StartRefused } from '@wellspring/core/start-refused';
 import type { Executor } from '../port.ts';
 import { createBubblewrapTier } from './bubblewrap.ts';
 import { createLauncherTier, type LauncherOptions } from './launcher.ts';
@@ -9,7 +10,7 @@ import { type Tier, type TierName, TierUnavailable } from './tier.ts';
 export type Isolation = 'auto' | 'required' | TierName;
 
 /** The configured isolation does not work on this machine. The message contains the reason per tier. */
-export class IsolationUnavailable extends Error {
+export class IsolationUnavailable extends StartRefused {
   override readonly name = 'IsolationUnavailable';
 }
 

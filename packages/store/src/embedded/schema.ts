@@ -1,3 +1,4 @@
+import { StartRefused } from '@wellspring/core/start-refused';
 import type { Database } from '@wellspring/sqlite/database';
 import type { CollectionDefinition, Index, Row } from '../port.ts';
 import { createCodec, type StoredRow } from './row.ts';
@@ -26,19 +27,19 @@ export const indexedFields = <T extends Row>(definition: Indexes<T>) =>
 /** The column of a text. */
 export const textColumnOf = (field: string) => quoted(`t_${field}`);
 
-/** Creates the table `meta`. @throws Error for a database of a later version, or of one too old */
+/** Creates the table `meta`. @throws StartRefused for a database of a later version, or of one too old */
 export function prepareDatabase(db: Database): void {
   db.exec('CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID');
   const found = db.statement("SELECT value FROM meta WHERE name = 'layout'").get() as
     | { value: string }
     | undefined;
   if (found && Number(found.value) > LAYOUT) {
-    throw new Error(
+    throw new StartRefused(
       `The database has layout ${found.value}; this version knows ${LAYOUT}. Use a newer version.`,
     );
   }
   if (found && Number(found.value) < OLDEST_LAYOUT) {
-    throw new Error(
+    throw new StartRefused(
       `The database has layout ${found.value}; this version reads layout ${OLDEST_LAYOUT} and later. Use the version that wrote it.`,
     );
   }

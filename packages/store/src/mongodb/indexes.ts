@@ -1,3 +1,4 @@
+import { StartRefused } from '@wellspring/core/start-refused';
 import type { Db, Collection as Stored } from '@wellspring/mongodb/client';
 import { translateErrors } from '@wellspring/mongodb/errors';
 import type { CollectionDefinition, Row } from '../port.ts';
@@ -57,7 +58,7 @@ export function conflictingFields<T extends Row>(
 /**
  * Creates the indexes of the definition; others stay, since they may be those of a newer version. Idempotent, also
  * concurrently.
- * @throws Error for a database of a later version, or if rows violate a unique index
+ * @throws StartRefused for a database of a later version, Error if rows violate a unique index
  */
 export async function makeIndexes<T extends Row>(
   db: Db,
@@ -72,7 +73,9 @@ export async function makeIndexes<T extends Row>(
   const known = await translateErrors(meta.find({ _id: { $in: ['layout', key] } }).toArray());
   const layout = known.find(({ _id }) => _id === 'layout')?.value;
   if (layout !== undefined && Number(layout) > LAYOUT) {
-    throw new Error(`The database has layout ${layout}; this version knows ${LAYOUT}. Use a newer version.`);
+    throw new StartRefused(
+      `The database has layout ${layout}; this version knows ${LAYOUT}. Use a newer version.`,
+    );
   }
   if (known.find(({ _id }) => _id === key)?.value === wanted) return;
 
