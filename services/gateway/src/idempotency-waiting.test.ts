@@ -23,11 +23,11 @@ const clock = createFakeClock();
 beforeAll(async () => {
   ports = openPorts();
   const rows = ports.store.collection(idempotencyKeys);
-  const get = rows.get;
+  const { getVersioned } = rows;
   Object.assign(rows, {
-    get: (id: string) => {
+    getVersioned: (id: string) => {
       reads += 1;
-      return get(id);
+      return getVersioned(id);
     },
   });
   const idempotent = createIdempotency({
@@ -63,6 +63,24 @@ const hold = () => {
 };
 const post = (key: string, user = 'u_0000000001', to = server) =>
   send(to.port, 'POST', '/', { headers: { 'idempotency-key': key, 'x-user': user } });
+/** Of the distributed mode. */
+const startProcess = () => {
+  const config = { ...readConfig({ env: {} }), adminKey: null, mode: 'distributed' as const };
+  return serve(createIdempotency({ ...ports, clock, config }));
+};
+/** The next reader gets the row as it was before `meanwhile`. */
+function afterRead(meanwhile: () => Promise<void>): void {
+  const rows = ports.store.collection(idempotencyKeys);
+  const { getVersioned } = rows;
+  Object.assign(rows, {
+    async getVersioned(id: string) {
+      Object.assign(rows, { getVersioned });
+      const found = await getVersioned(id);
+      await meanwhile();
+      return found;
+    },
+  });
+}
 const sleeping = () => clock.wakings().length;
 
 test('a waiting call is answered as soon as the first is over, without a poll', async () => {
@@ -80,23 +98,14 @@ test('a waiting call is answered as soon as the first is over, without a poll', 
 
 test('a call that is taken for abandoned by two processes at once is repeated by one of them', async () => {
   hold();
-  const rows = ports.store.collection(idempotencyKeys);
-  const config = { ...readConfig({ env: {} }), adminKey: null, mode: 'distributed' as const };
-  const start = () => serve(createIdempotency({ ...ports, clock, config }));
-  const [dead, quick, slow] = [await start(), await start(), await start()];
+  const [dead, quick, slow] = [await startProcess(), await startProcess(), await startProcess()];
   const calls = [post('abandoned', 'u_0000000003', dead)];
   await eventually(() => carriedOut === 1);
   await clock.advance(700_001);
-  const { get } = rows;
-  Object.assign(rows, {
-    async get(id: string) {
-      Object.assign(rows, { get });
-      const row = await get(id);
-      // Meanwhile, another process repeats the call.
-      calls.push(post('abandoned', 'u_0000000003', quick));
-      await eventually(() => carriedOut === 2);
-      return row;
-    },
+  afterRead(async () => {
+    // Meanwhile, another process repeats the call.
+    calls.push(post('abandoned', 'u_0000000003', quick));
+    await eventually(() => carriedOut === 2);
   });
   calls.push(post('abandoned', 'u_0000000003', slow));
   await clock.asleep();
@@ -104,6 +113,26 @@ test('a call that is taken for abandoned by two processes at once is repeated by
   expect((await Promise.all(calls)).map(({ status }) => status)).toEqual([200, 200, 200]);
   expect(carriedOut).toBe(2);
   for (const one of [dead, quick, slow]) await one.close();
+});
+
+test.each([
+  ['the same process', 0],
+  ['another process, which takes the call for abandoned', 700_001],
+])('a response that is stored while a repetition reads its key is replayed by %s', async (_, ms) => {
+  hold();
+  const key = `stored after ${ms} ms`;
+  const first = await startProcess();
+  const second = ms === 0 ? first : await startProcess();
+  const answer = post(key, 'u_0000000004', first);
+  await eventually(() => carriedOut === 1);
+  await clock.advance(ms);
+  afterRead(async () => {
+    finish();
+    await answer;
+  });
+  const repetition = await post(key, 'u_0000000004', second);
+  expect([repetition.headers['idempotent-replayed'], carriedOut]).toEqual(['true', 1]);
+  for (const one of new Set([first, second])) await one.close();
 });
 
 test('a call can be repeated after the answer to its insertion was lost', async () => {

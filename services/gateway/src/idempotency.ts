@@ -111,6 +111,28 @@ export function createIdempotency({
     else executing.set(id, left);
   }
 
+  async function inserted(row: IdempotencyRow): Promise<boolean> {
+    try {
+      await rows.insert(row);
+      return true;
+    } catch (error) {
+      if (error instanceof ConflictError) return false;
+      throw error;
+    }
+  }
+
+  /** Whether `write` gave the key to this call, which this process then executes until `leave`. @throws Unavailable */
+  async function begun(id: string, write: () => Promise<boolean>): Promise<boolean> {
+    enter(id);
+    let mine = false;
+    try {
+      mine = await write();
+    } finally {
+      if (!mine) leave(id);
+    }
+    return mine;
+  }
+
   async function storeNow(id: string): Promise<void> {
     const call = unstored.get(id)!;
     const { created_at_ms, response } = call;
@@ -200,16 +222,11 @@ export function createIdempotency({
   ): Promise<StoredResponse | number | undefined> {
     for (;;) {
       const created_at_ms = clock.now();
-      enter(id);
-      try {
-        await rows.insert({ id, request_hash, response: null, process: thisProcess, created_at_ms });
-        return created_at_ms;
-      } catch (error) {
-        leave(id);
-        if (!(error instanceof ConflictError)) throw error;
-      }
-      const row = await withPermit(reads, userId, () => rows.get(id));
-      if (!row) continue;
+      const own = { id, request_hash, response: null, process: thisProcess, created_at_ms };
+      if (await begun(id, () => inserted(own))) return created_at_ms;
+      const found = await withPermit(reads, userId, () => rows.getVersioned(id));
+      if (!found) continue;
+      const { row, version } = found;
       if (row.request_hash !== request_hash) {
         throw conflict('idempotency_key_reused', 'This Idempotency-Key was used with another request.');
       }
@@ -218,9 +235,9 @@ export function createIdempotency({
         return { ...row.response, body: seal.open(row.response.body, id) };
       }
       if (unstored.has(id)) await storeEnd(id);
-      // Only this row: another call may have replaced it.
-      else if (abandoned(row)) await rows.removeWhere({ id, created_at_ms: row.created_at_ms });
-      else return undefined;
+      else if (!abandoned(row)) return undefined;
+      // Unless the row has changed since it was read: its response was stored, or another call has taken it over.
+      else if (await begun(id, () => rows.replace(own, version))) return created_at_ms;
     }
   }
 
