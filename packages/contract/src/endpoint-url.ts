@@ -24,4 +24,7 @@ export function ownHostOf(
   return host.endsWith(end) ? { host, key: host.slice(0, -end.length) } : undefined;
 }
 
+const KEY = /^e[a-z0-9_-]{25,63}$/;
+export const isEndpointKey = (key: string): boolean => KEY.test(key);
+
 const withoutPort = (host: string) => host.split(':', 1)[0]!;

@@ -1,5 +1,6 @@
 import type { RequestListener } from 'node:http';
 import type { ServiceName } from '@wellspring/contract/endpoint';
+import { isEndpointKey, ownHostOf } from '@wellspring/contract/endpoint-url';
 import type { Log } from '@wellspring/core/log';
 import { createRouter, type Route } from '@wellspring/http/bind';
 import { createProxy } from '@wellspring/http/proxy';
@@ -153,7 +154,9 @@ export async function runServices(config: Config, factories: Factories, log: Log
       await listen(
         { host: address, port, what: 'public listener (WELLSPRING_HOST, WELLSPRING_PORT)', lingerMs },
         (req, res) => {
-          if (!health(req, res)) publicRequests(req, res);
+          // An endpoint with a host of its own takes calls to every path.
+          const { key = '' } = ownHostOf(config, req.headers.host) ?? {};
+          if (isEndpointKey(key) || !health(req, res)) publicRequests(req, res);
         },
       ),
     );

@@ -95,6 +95,20 @@ describe('a call', () => {
     expect((jobs[0]!.trigger as { request: HttpRequestRecord }).request.path).toBe('/sub');
   });
 
+  test.each(['/health', '/ready'])('to %s on its own host is no health check', async (path) => {
+    const { id } = await platform.endpoint();
+    const on = async (host: string) => {
+      const { status, text } = await platform.call('GET', path, { headers: { host } });
+      return [status, text.includes('"status"')];
+    };
+    expect(await on(`${id}.hooks.example.com`)).toEqual([200, false]);
+    await eventually(() => jobs.length > 0);
+    expect((jobs[0]!.trigger as { request: HttpRequestRecord }).request.path).toBe(path);
+    for (const host of ['127.0.0.1:3000', 'hooks.example.com', 'status.hooks.example.com']) {
+      expect(await on(host)).toEqual([200, true]);
+    }
+  });
+
   test('over 512 KB is 413 and runs nothing', async () => {
     const { id } = await platform.endpoint();
     const body = Buffer.alloc(512 * 1024 + 1, 'x');

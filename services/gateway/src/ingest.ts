@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { challengeOf } from '@wellspring/component/hook-event';
 import { httpEvent } from '@wellspring/component/http-event';
-import { endpointUrl, ownHostOf } from '@wellspring/contract/endpoint-url';
+import { endpointUrl, isEndpointKey, ownHostOf } from '@wellspring/contract/endpoint-url';
 import { LIMITS } from '@wellspring/contract/limits';
 import type { HttpReply, HttpRequestRecord, RunJob } from '@wellspring/contract/messages';
 import { allowedHeaders, type ResponseHeaders } from '@wellspring/contract/response-headers';
@@ -34,7 +34,6 @@ const METHODS = 'GET,HEAD,PUT,PATCH,POST,DELETE';
 const CALL_BYTES = 2 * 1024;
 /** Of a call that waits for a custom response: its connection, request and response. */
 const WAITING_BYTES = 8 * 1024;
-const KEY = /^e[a-z0-9_-]{25,63}$/;
 const PATH = /^\/e\/([^/?]*)/;
 
 /** Between two log lines while calls cannot be made durable: the disk may be full. */
@@ -99,7 +98,7 @@ export function createIngest(deps: IngestDeps): (req: IncomingMessage, res: Serv
     res: ServerResponse,
     { key, rest, ownHost }: NonNullable<ReturnType<typeof locate>>,
   ): Promise<void> {
-    const endpoint = KEY.test(key) ? await findEndpoint(key) : undefined;
+    const endpoint = isEndpointKey(key) ? await findEndpoint(key) : undefined;
     if (!endpoint) {
       req.resume();
       return text(res, 404, 'Not Found');
