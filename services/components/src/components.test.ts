@@ -165,6 +165,21 @@ describe('keys', () => {
     await expect(get('shared', {}, BOB)).rejects.toMatchObject(refusal(404));
   });
 
+  test.each(['test', 'configure', 'props'])(
+    'the key %s is refused: its path below /components belongs to a call',
+    async (key) => {
+      await expect(post(keyed(key))).rejects.toMatchObject(refusal(400, 'component_code'));
+      await expect(post(keyed(key, '1.0.0'))).rejects.toMatchObject({
+        message: expect.stringContaining(key),
+      });
+      expect(await bed.store.collection(components).count()).toBe(0);
+      // It is not published.
+      expect(await bed.resolve({ component_code: keyed(key) })).toMatch(/^sc_/);
+      // `GET /components/registry` belongs to no call.
+      expect(await post(keyed('registry'))).toMatchObject({ key: 'registry' });
+    },
+  );
+
   test('code given to a source takes no key', async () => {
     const id = await bed.resolve({ component_code: keyed('quiet', '1.0.0') });
     await expect(get('quiet')).rejects.toMatchObject(refusal(404));

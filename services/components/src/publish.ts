@@ -11,6 +11,7 @@ import { components, REGISTRY, registry } from '@wellspring/store/collections/co
 import { ConflictError } from '@wellspring/store/port';
 import type { ComponentsContext } from './context.ts';
 import { presentComponent } from './present.ts';
+import { assertPublishable } from './reserved-keys.ts';
 import { ofParameter } from './resolve.ts';
 
 /** The operator's routes of the registry. A published version never changes its code. */
@@ -23,6 +24,7 @@ export function registryRoutes({ deps, library }: ComponentsContext): Route[] {
       if (key === null) throw invalidComponent('A component of the registry needs a key.', 'component_code');
       if (!isSemver(version))
         throw invalidComponent('A component of the registry needs a semantic version.', 'component_code');
+      assertPublishable(prepared.definition, 'component_code');
       const id = `${key}@${version}`;
       const taken = () => conflict('version_published', `${id} is published already.`);
       if (await rows.get(id)) throw taken();

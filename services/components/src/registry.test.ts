@@ -37,6 +37,7 @@ describe('the registry', () => {
     for (const version of ['latest', '1', '1.0', ''])
       await expect(publish(keyed('app-x', version))).rejects.toMatchObject(refusal(400, 'component_code'));
     await expect(publish(keyed(null, '1.0.0'))).rejects.toMatchObject(refusal(400, 'component_code'));
+    await expect(publish(keyed('test', '1.0.0'))).rejects.toMatchObject(refusal(400, 'component_code'));
     const racing = Array.from({ length: 5 }, (_, i) => publish(keyed('app-x', '2.0.0', `Racer ${i}`)));
     const results = await Promise.allSettled(racing);
     expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);

@@ -1,5 +1,5 @@
 import { CALLS, type ResolveCall } from '@wellspring/contract/calls';
-import type { ComponentCode } from '@wellspring/contract/definition';
+import type { ComponentCode, Definition } from '@wellspring/contract/definition';
 import { createHold, type Hold } from '@wellspring/core/byte-budget';
 import {
   invalidComponent,
@@ -59,15 +59,18 @@ export async function ofParameter<T>(param: string, compiled: Promise<T>): Promi
 /**
  * Saves code, given or fetched from a URL, as a component of the owner, without publishing it.
  * @param hold takes the bytes that are fetched
+ * @param check throws to refuse the definition before it is saved
  */
 export async function saveUnpublished(
   context: Pick<ComponentsContext, 'library' | 'fetchCode'>,
   ownerId: string,
   given: { component_code?: unknown; component_url?: unknown },
   hold: Hold,
+  check?: (definition: Definition, param: string) => void,
 ): Promise<ComponentRow> {
   const { source, origin, param } = await readCode(context, ownerId, given, hold);
   const prepared = await ofParameter(param, context.library.prepare(source, ownerId));
+  check?.(prepared.definition, param);
   return context.library.save(ownerId, prepared, origin);
 }
 
