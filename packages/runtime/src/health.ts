@@ -1,6 +1,9 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import { newId } from '@wellspring/core/ids';
+import { methodNotAllowed } from '@wellspring/core/problem';
 import { withTimeout } from '@wellspring/core/with-timeout';
 import { pathOf } from '@wellspring/http/path-of';
+import { sendProblem } from '@wellspring/http/problem-response';
 import type { Deps } from './deps.ts';
 import type { Exposition } from './metrics.ts';
 
@@ -15,7 +18,7 @@ const DEPENDENCIES = ['store', 'queue', 'pubsub', 'call', 'blob'] as const;
  */
 const OPTIONAL: readonly string[] = ['pubsub', 'blob'];
 
-type HealthDeps = Pick<Deps, 'store' | 'queue' | 'pubsub' | 'call' | 'blob'>;
+type Dependencies = Pick<Deps, (typeof DEPENDENCIES)[number]>;
 
 /** Answers health checks; false for other requests. */
 export type HealthListener = (req: IncomingMessage, res: ServerResponse) => boolean;
@@ -32,7 +35,7 @@ export interface HealthOptions {
  * names of those that do not; an optional one counts as degraded. `GET /metrics`: if an exposition is given.
  */
 export function createHealthListener(
-  deps: HealthDeps,
+  deps: Dependencies & Pick<Deps, 'log'>,
   { isDraining, exposition }: HealthOptions,
 ): HealthListener {
   async function ready(): Promise<{ status: number; body: object }> {
@@ -50,9 +53,7 @@ export function createHealthListener(
     if (path !== '/health' && path !== '/ready' && !isMetrics) return false;
     req.resume();
     if (req.method !== 'GET' && req.method !== 'HEAD') {
-      send(res, 405, 'application/json', JSON.stringify({ error: 'Only GET is allowed here.' }), {
-        allow: 'GET',
-      });
+      sendProblem(res, methodNotAllowed(['GET', 'HEAD']), { requestId: newId('req'), log: deps.log });
     } else if (path === '/health') {
       send(res, 200, 'application/json', '{"status":"ok"}');
     } else if (isMetrics) {
@@ -68,7 +69,7 @@ export function createHealthListener(
 }
 
 /** Metrics: which dependencies answer this process. */
-export function dependencyMetrics(deps: HealthDeps & Pick<Deps, 'metrics'>): void {
+export function dependencyMetrics(deps: Dependencies & Pick<Deps, 'metrics'>): void {
   for (const dependency of DEPENDENCIES) {
     deps.metrics.gauge(
       'wellspring_dependency_up',

@@ -42,6 +42,8 @@ const HEADERS = {
   'referrer-policy': 'no-referrer',
 };
 
+const PAGES: ReadonlySet<string> = new Set(['/docs', '/docs/', '/docs/start.js']);
+
 /** The OpenAPI documents of the two listeners. */
 export function documentRoutes(): Route[] {
   return [getOpenApi, operatorGetOpenApi].map((endpoint) => {
@@ -60,6 +62,12 @@ export function documentRoutes(): Route[] {
 /** A browser, not a client of the API. */
 const wantsHtml = (req: IncomingMessage) => req.headers.accept?.includes('text/html') === true;
 
+/** The name of the file with this path. */
+function assetOf(path: string): string | undefined {
+  const name = path.startsWith('/docs/') ? path.slice('/docs/'.length) : '';
+  return Object.hasOwn(ASSETS, name) ? name : undefined;
+}
+
 /** Serves the documentation page below `/docs`, to which browsers come from `/`. Returns false for other requests. */
 export function createDocsPage(): (req: IncomingMessage, res: ServerResponse) => boolean {
   const assets = dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'));
@@ -72,12 +80,8 @@ export function createDocsPage(): (req: IncomingMessage, res: ServerResponse) =>
     } else if (path === '/docs/start.js') {
       res.writeHead(200, { ...HEADERS, 'content-type': 'text/javascript' }).end(START);
     } else {
-      const name = path.slice('/docs/'.length);
-      const type = Object.hasOwn(ASSETS, name) ? ASSETS[name] : undefined;
-      if (type === undefined) {
-        res.writeHead(404, { 'content-type': 'text/plain' }).end('Not Found');
-        return;
-      }
+      const name = assetOf(path)!;
+      const type = ASSETS[name]!;
       const file = join(assets, name);
       const { size } = await stat(file);
       res.writeHead(200, {
@@ -92,7 +96,7 @@ export function createDocsPage(): (req: IncomingMessage, res: ServerResponse) =>
 
   return (req, res) => {
     const path = pathOf(req);
-    const isPage = path === '/docs' || path.startsWith('/docs/') || (path === '/' && wantsHtml(req));
+    const isPage = PAGES.has(path) || assetOf(path) !== undefined || (path === '/' && wantsHtml(req));
     if (!isPage || (req.method !== 'GET' && req.method !== 'HEAD')) return false;
     serve(path, res).catch(() => (res.headersSent ? res.destroy() : res.writeHead(500).end()));
     return true;

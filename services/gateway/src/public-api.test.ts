@@ -193,11 +193,13 @@ describe('documents', () => {
     }
     for (const path of [
       '/docs/../package.json',
+      '/docs/..%2fpackage.json',
       '/docs/package.json',
       '/docs/%2e%2e/package.json',
       '/docs/__proto__',
     ]) {
-      expect((await platform.call('GET', path)).status).toBe(404);
+      const { status, headers, json } = await platform.call('GET', path);
+      expect([status, json.code, json.request_id]).toEqual([404, 'not_found', headers['x-request-id']]);
     }
   });
 
