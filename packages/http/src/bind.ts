@@ -1,4 +1,4 @@
-import type { RequestListener } from 'node:http';
+import type { IncomingMessage, RequestListener } from 'node:http';
 import { parse as parseQuery } from 'node:querystring';
 import type { Endpoint, InputOf, OutputOf, ParamsOf } from '@wellspring/contract/endpoint';
 import { LIMITS } from '@wellspring/contract/limits';
@@ -169,11 +169,8 @@ async function serve({ endpoint, handle }: Route, req: Request, res: Response, o
       user = principal.user_id;
       hold = createHold(memory.api, user);
     }
-    const bytes = endpoint.method === 'GET' ? 0 : (await readBody(req, LIMITS.apiBody, hold)).length;
-    const read = () => readInput(endpoint, req, ignore, hold);
-    const input = await bodyTurns.run(user ?? '', bytes, read, gone.signal);
-    // An organization of others is refused also where the handler needs no owner.
-    if (principal?.kind === 'user') ownerFor(principal, input.org_id);
+    const context = { principal, ignore, hold, signal: gone.signal };
+    const input = await readPermitted(endpoint, req, context);
     const answer = await handle({
       params: req.params as never,
       input: input as never,
@@ -194,14 +191,43 @@ async function serve({ endpoint, handle }: Route, req: Request, res: Response, o
   }
 }
 
+/**
+ * The input of a call. Large ones of a user are read one at a time.
+ * @throws Problem 400, 415; 403 for an organization that the user is not a member of; BodyTooLarge, NoRoomForBody
+ */
+export async function readPermitted(
+  endpoint: Endpoint,
+  req: IncomingMessage,
+  {
+    principal,
+    ignore = () => {},
+    hold,
+    signal,
+  }: {
+    principal: Principal | undefined;
+    hold: Hold;
+    signal: AbortSignal;
+    ignore?: RequestContext['ignore'];
+  },
+): Promise<CommonInput> {
+  const user = principal?.kind === 'user' ? principal.user_id : '';
+  const bytes = endpoint.method === 'GET' ? 0 : (await readBody(req, LIMITS.apiBody, hold)).length;
+  const read = () => readInput(endpoint, req, ignore, hold);
+  const input = await bodyTurns.run(user, bytes, read, signal);
+  // An organization of others is refused also where the handler needs no owner.
+  if (principal?.kind === 'user') ownerFor(principal, input.org_id);
+  return input;
+}
+
 async function readInput(
   endpoint: Endpoint,
-  req: Request,
+  req: IncomingMessage,
   ignore: RequestContext['ignore'],
   hold: Hold,
 ): Promise<CommonInput> {
-  const mark = req.url.indexOf('?');
-  const query = mark < 0 ? {} : parseQuery(req.url.slice(mark + 1));
+  const { url = '/' } = req;
+  const mark = url.indexOf('?');
+  const query = mark < 0 ? {} : parseQuery(url.slice(mark + 1));
   const hasBody = endpoint.method !== 'GET';
   const body = hasBody ? await readJsonObject(req, LIMITS.apiBody, hold) : {};
   ignore(unknownFields(endpoint.input, query, body));

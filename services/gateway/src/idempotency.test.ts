@@ -92,6 +92,24 @@ test.each([
   expect(acted).toBe(1);
 });
 
+test.each(['query', 'body'])(
+  'a repetition in an organization (named in the %s) that its caller has left is refused as the call would be',
+  async (place) => {
+    const [key, bob] = [newKey(), await platform.user()];
+    const body = { orgname: place, name: 'Acme', email: 'ops@example.com' };
+    const org = (await platform.admin('POST', '/orgs', { body })).json.data;
+    await platform.admin('PUT', `/orgs/${org.id}/members/${bob.id}`);
+    const repeat = () =>
+      place === 'query'
+        ? post(key, undefined, `/webhooks?org_id=${org.id}`, bob.key)
+        : post(key, { url: 'https://example.com/a', org_id: org.id }, undefined, bob.key);
+    expect([(await repeat()).status, (await repeat()).headers['idempotent-replayed']]).toEqual([200, 'true']);
+    await platform.admin('DELETE', `/orgs/${org.id}/members/${bob.id}`);
+    const refused = await repeat();
+    expect([refused.status, refused.json.param, acted]).toEqual([403, 'org_id', 1]);
+  },
+);
+
 test('the key of another user is another key', async () => {
   const key = newKey();
   const bob = await platform.user();

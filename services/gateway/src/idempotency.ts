@@ -58,13 +58,19 @@ export interface Idempotency {
    * @param caller.hold of the body, released by the caller once the request is answered; that of a repetition then holds
    * the response instead
    * @param caller.maxKept bytes; the key of a larger response is forgotten. Default: unlimited
+   * @param caller.permit of a repetition: rejects if the call is not permitted any more
    * @param execute handles the call, unless it is a repetition
    * @throws Problem, Unavailable
    */
   handle(
     req: IncomingMessage,
     res: ServerResponse,
-    caller: { userId: string; hold: Hold; maxKept?: number },
+    caller: {
+      userId: string;
+      hold: Hold;
+      maxKept?: number;
+      permit?: (left: AbortSignal) => Promise<void>;
+    },
     execute: () => Promise<void> | void,
   ): Promise<void>;
   /** Stores the ends of calls that are not stored yet, within CLOSE_TIMEOUT_MS. */
@@ -212,18 +218,20 @@ export function createIdempotency({
   /**
    * The stored response of the first call; the time of its row if this call is the first; undefined while the first is in
    * progress.
+   * @param permit is called once there was a call with this key
    * @param take takes the bytes of the response
-   * @throws Problem 409; 503 without memory
+   * @throws Problem 409; those of `permit`; 503 without memory
    */
   async function lookUp(
     id: string,
     request_hash: string,
-    { userId, take }: { userId: string; take: Hold['take'] },
+    { userId, permit, take }: { userId: string; permit: () => Promise<void>; take: Hold['take'] },
   ): Promise<StoredResponse | number | undefined> {
     for (;;) {
       const created_at_ms = clock.now();
       const own = { id, request_hash, response: null, process: thisProcess, created_at_ms };
       if (await begun(id, () => inserted(own))) return created_at_ms;
+      await permit();
       const found = await withPermit(reads, userId, () => rows.getVersioned(id));
       if (!found) continue;
       const { row, version } = found;
@@ -258,7 +266,12 @@ export function createIdempotency({
       hold.release();
       return hold.take(bytes);
     };
-    const look = () => lookUp(id, hash, { userId, take });
+    let permitted: Promise<void> | undefined;
+    const permit = () => {
+      permitted ??= caller.permit?.(left.signal) ?? Promise.resolve();
+      return permitted;
+    };
+    const look = () => lookUp(id, hash, { userId, permit, take });
     const found = (await look()) ?? (await wait(id, userId, left.signal, look));
     // The client has left; this ends the request for those who wait for its end.
     if (found === undefined) return void res.end();

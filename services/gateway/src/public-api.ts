@@ -6,6 +6,7 @@ import { createHold, type Hold } from '@wellspring/core/byte-budget';
 import { createFairPermits } from '@wellspring/core/fair-permits';
 import { newId } from '@wellspring/core/ids';
 import { methodNotAllowed, notFound, unavailable } from '@wellspring/core/problem';
+import { readPermitted } from '@wellspring/http/bind';
 import { onceClosed } from '@wellspring/http/once-closed';
 import { pathOf } from '@wellspring/http/path-of';
 import { PRINCIPAL_HEADER, signPrincipal } from '@wellspring/http/principal';
@@ -164,11 +165,19 @@ export function createPublicApi(
       await limit(principal.key_id);
       return principal;
     },
-    async pass(req, res, { user_id }, { service, endpoint }) {
+    async pass(req, res, principal, { service, endpoint }) {
+      const { user_id } = principal;
       const hold = createHold(deps.memory.api, user_id);
       await receive(req, res, hold);
       if (LISTS.has(endpoint.envelope)) await admitList(res, user_id, hold);
-      const caller = { userId: user_id, hold, ...(endpoint.changesNothing && { maxKept: MAX_KEPT }) };
+      const caller = {
+        userId: user_id,
+        hold,
+        ...(endpoint.changesNothing && { maxKept: MAX_KEPT }),
+        async permit(signal: AbortSignal) {
+          await readPermitted(endpoint, req, { principal, hold, signal });
+        },
+      };
       await idempotency.handle(req, res, caller, () => service(req, res));
     },
   };
