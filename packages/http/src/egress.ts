@@ -157,9 +157,12 @@ export function createEgress({
     return undefined;
   }
 
-  const connector = buildConnector({ lookup, timeout: connectMs });
+  // HTTP/2 would bypass the limits on answers, and a receiver that ends its sessions would leak connections.
+  const allowH2 = false;
+  const connector = buildConnector({ lookup, timeout: connectMs, allowH2 });
   const agent = new Agent({
     connections,
+    allowH2,
     factory: createPool,
     pipelining: 1,
     keepAliveTimeout: KEEP_ALIVE_MS,

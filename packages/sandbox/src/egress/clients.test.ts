@@ -5,9 +5,9 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { createServer as createTls } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { createCertificate } from '@wellspring/testing/certificate';
 import { forSuite } from '@wellspring/testing/lifetimes';
 import { type TempDir, tempDir } from '@wellspring/testing/temp-dir';
-import { createCertificate } from '../certificate.fixture.ts';
 import { openSandbox, TIERS, values } from '../sandbox.fixture.ts';
 import { echo, serve, type TestServer } from './relay.fixture.ts';
 

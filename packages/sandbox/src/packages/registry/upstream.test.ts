@@ -3,8 +3,8 @@ import { createServer as createHttps } from 'node:https';
 import { type AddressInfo, connect, createServer, type Server } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { createCertificate } from '@wellspring/testing/certificate';
 import { tempDir } from '@wellspring/testing/temp-dir';
-import { createCertificate } from '../../certificate.fixture.ts';
 import { readRegistrySettings } from './settings.ts';
 import { createUpstream } from './upstream.ts';
 
