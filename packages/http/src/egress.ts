@@ -9,6 +9,7 @@ import { isIP, type LookupFunction, type Socket } from 'node:net';
 import { createAddressGuard, MAIL_PORTS } from '@wellspring/core/addresses';
 import { createFairPermits } from '@wellspring/core/fair-permits';
 import { Agent, buildConnector, Pool } from 'undici';
+import { acceptContinue } from './accept-continue.ts';
 
 /** A connection to a forbidden address or port. */
 export class AddressRefused extends Error {
@@ -65,18 +66,25 @@ export const LOOKUP_THREADS = 2 * (2 * LOOKUPS + 4);
 /** Of an answer as it is sent, with all that precedes its head and its body: only the first bytes of a body are read. */
 const MAX_ANSWER_BYTES = 256 * 1024;
 
-/** Ends a connection whose answer is longer: heads, and the framing of bodies, have no limit that the parser checks. */
+/**
+ * Ends a connection whose answer is longer: heads, and the framing of bodies, have no limit that the parser checks. Lets
+ * answers begin with 100 Continue.
+ */
 function limitAnswers(socket: Socket): void {
   const { read, write } = socket;
+  const informational = acceptContinue();
   let bytes = 0;
   // Without pipelining, a write begins or continues a request, and what is read is its answer.
   socket.write = ((...args: Parameters<typeof write>) => {
     bytes = 0;
+    informational.begin();
     return write.apply(socket, args);
   }) as typeof write;
   socket.read = (size) => {
     const chunk: Buffer | null = read.call(socket, size);
-    bytes += chunk?.length ?? 0;
+    if (chunk === null) return null;
+    bytes += chunk.length;
+    informational.read(chunk);
     if (bytes <= MAX_ANSWER_BYTES) return chunk;
     socket.destroy(new Error(`The answer has more than ${MAX_ANSWER_BYTES / 1024} KB.`));
     return null;

@@ -52,13 +52,16 @@ test.each([
   });
 });
 
-test('a receiver that sends informational responses without end is given up', async () => {
-  const hints = 'HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n';
-  expect(await answer(hints, hints)).toMatchObject({
-    status: null,
-    error: 'too many informational responses',
-  });
-});
+test.each(['100 Continue', '103 Early Hints'])(
+  'a receiver that sends %s without end is given up',
+  async (status) => {
+    const head = `HTTP/1.1 ${status}\r\nlink: x\r\n\r\n`;
+    expect(await answer(head, head)).toMatchObject({
+      status: null,
+      error: 'too many informational responses',
+    });
+  },
+);
 
 test.each([
   ['body', `2000\r\n${'a'.repeat(8192)}\r\n`],
