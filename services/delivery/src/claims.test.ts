@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { Unavailable } from '@wellspring/core/unavailable';
-import { deliveries } from '@wellspring/store/collections/webhooks';
+import { attemptsOf, deliveries } from '@wellspring/store/collections/webhooks';
 import { deliveryRow } from '@wellspring/testing/rows';
 import { LEASE_MS } from './lease.ts';
 import { until, usePlatform } from './platform.fixture.ts';
@@ -46,4 +46,26 @@ test('deliveries whose claim failed are claimed again before a sweep would find 
     () => sink.requests.length === 1,
   );
   expect(t.clock.now() - startedAt).toBeLessThan(5_000);
+});
+
+test('pending deliveries of a paused webhook fail without an attempt, and their logs say why', async () => {
+  const sink = await t.receive();
+  const { id } = await t.webhook(sink.url, { active: false });
+  const rows = t.store.collection(deliveries);
+  const attempt = { n: 1, at: 1, duration_ms: 1, status: 500, error: null };
+  const due = { webhook_id: id, due_at: t.clock.now(), payload: '{}' };
+  await rows.insert(deliveryRow({ ...due, log: '' }));
+  await rows.insert(deliveryRow({ ...due, attempts: 1, log: JSON.stringify([attempt]) }));
+  t.start();
+  const failed = (await t.untilStatus('failed', 2)).sort((a, b) => a.attempts - b.attempts);
+  expect(failed).toMatchObject([
+    { attempts: 0, due_at: null, payload: '{}' },
+    { attempts: 1, due_at: null, payload: '{}' },
+  ]);
+  const reason = { duration_ms: 0, status: null, error: 'not attempted: the webhook is not active' };
+  expect(failed.map(attemptsOf)).toEqual([
+    [{ n: 1, at: expect.any(Number), ...reason }],
+    [attempt, { n: 2, at: expect.any(Number), ...reason }],
+  ]);
+  expect(sink.requests).toEqual([]);
 });

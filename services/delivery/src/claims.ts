@@ -10,6 +10,7 @@ import {
 } from '@wellspring/store/collections/webhooks';
 import type { Attempts } from './attempts.ts';
 import { ATTEMPT_TIMEOUT_MS, LEASE_MS } from './lease.ts';
+import { inactive } from './outcome.ts';
 import type { Permit, Permits, Receiver } from './permits.ts';
 import { takeOver } from './take-over.ts';
 
@@ -181,6 +182,14 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
     }
   }
 
+  /** Claimed rows of a webhook that is not active fail. One at a time: each is read with its payload. */
+  async function failAll(claimed: readonly DeliveryRow[]): Promise<void> {
+    for (const { id, due_at } of claimed) {
+      const row = await rows.get(id);
+      if (row) await rows.patch(id, inactive(row, clock.now()), { due_at });
+    }
+  }
+
   /** Starts the attempts of claimed rows without texts, of one webhook or workflow. */
   async function start(claimed: readonly DeliveryRow[], held: Permit[]): Promise<void> {
     const [first] = claimed;
@@ -193,11 +202,7 @@ export function createClaimLoop(deps: ClaimDeps): ClaimLoop {
     }
     const webhook = await store.collection(webhooks).get(first.webhook_id);
     if (!webhook) return void (await removeAll());
-    if (!webhook.active) {
-      const failed = { status: 'failed', due_at: null, failed_at_ms: clock.now() } as const;
-      await Promise.all(claimed.map(({ id, due_at }) => rows.patch(id, failed, { due_at })));
-      return;
-    }
+    if (!webhook.active) return failAll(claimed);
     permits.receiver(webhook.id, webhook.owner_id, webhook);
     await retryAll(claimed, held, webhook);
   }

@@ -15,11 +15,16 @@ export interface Reply {
 
 /** `error` of an attempt that the platform ended before its time limit. */
 export const ENDED = 'no answer, and other receivers needed the permit';
+/** `error` of a delivery that was due while its webhook was paused or disabled. */
+const INACTIVE = 'not attempted: the webhook is not active';
 /** Ended attempts of a delivery that do not count as its attempts; further ones do, so that it fails in the end. */
 const MAX_ENDED = 5;
 
 /** Attempts listed in a delivery, newest ones. */
 export const MAX_LOGGED_ATTEMPTS = 20;
+
+const logOf = (former: readonly Attempt[], attempt: Attempt) =>
+  JSON.stringify([...former, attempt].slice(-MAX_LOGGED_ATTEMPTS));
 
 export type Verdict = 'delivered' | 'retry' | 'failed' | 'gone';
 
@@ -53,7 +58,7 @@ export function outcomeOf(
     ...(reply.headers && { headers: reply.headers }),
     ...(reply.body && { body: reply.body }),
   };
-  const log = JSON.stringify([...former, attempt].slice(-MAX_LOGGED_ATTEMPTS));
+  const log = logOf(former, attempt);
   if (reply.status !== null && reply.status >= 200 && reply.status < 300) {
     return {
       verdict: 'delivered',
@@ -80,4 +85,15 @@ export function outcomeOf(
     verdict: 'retry',
     fields: { status: 'pending', attempts, due_at: now + wait, failed_at_ms: null, log },
   };
+}
+
+/** Fields of a delivery whose webhook is not active: it fails without an attempt. @param now epoch ms */
+export function inactive(row: DeliveryRow, now: number): Outcome['fields'] {
+  const { attempts } = row;
+  const former = attemptsOf(row);
+  const last = former.at(-1);
+  const reason = { n: attempts + 1, at: now, duration_ms: 0, status: null, error: INACTIVE };
+  // Its own attempt disabled the webhook, and a crash left it pending.
+  const log = last?.n === attempts && last.status === 410 ? row.log : logOf(former, reason);
+  return { status: 'failed', attempts, due_at: null, failed_at_ms: now, log };
 }
