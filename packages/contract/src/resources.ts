@@ -175,7 +175,7 @@ export const Recovered = Type.Object({
 });
 
 export const Replayed = Type.Object({
-  count: Type.Integer({ description: 'Events that are sent again' }),
+  count: Type.Integer({ description: 'Events of the range; a listener gets those of its channels' }),
 });
 
 export const PageInfo = Type.Object({
