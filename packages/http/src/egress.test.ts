@@ -1,4 +1,4 @@
-import { createServer, type Server } from 'node:http';
+import { createServer, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, createServer as createSocketServer, type Socket } from 'node:net';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
@@ -131,6 +131,42 @@ test('origins whose requests end without an answer are forgotten', async () => {
   for (const socket of hanging) socket.destroy();
   await new Promise((resolve) => receiver.close(resolve));
   await egress.close();
+});
+
+test('a connection has a maximum age: the name is looked up again, and busy connections finish', async () => {
+  let address = '127.0.0.1';
+  const egress = createEgress({
+    allowNetworks: ['127.0.0.0/8'],
+    connections: 2,
+    maxAgeMs: 1,
+    resolve: (_hostname, _options, callback) => setImmediate(callback, null, [{ address, family: 4 }]),
+  });
+  const held: ServerResponse[] = [];
+  const old = createServer((req, res) => {
+    if (req.url === '/held') held.push(res);
+    else res.end('old');
+  });
+  const moved = createServer((_, res) => void res.end('moved'));
+  await new Promise<void>((resolve) => old.listen(0, '127.0.0.1', resolve));
+  const { port: number } = old.address() as AddressInfo;
+  await new Promise<void>((resolve) => moved.listen(number, '127.0.0.2', resolve));
+  const text = async (path: string) => {
+    const { body } = await egress.agent.request({
+      origin: `http://moves.test:${number}`,
+      path,
+      method: 'POST',
+    });
+    return body.text();
+  };
+  const busy = text('/held');
+  await eventually(() => held.length === 1);
+  expect(await text('/')).toBe('old');
+  address = '127.0.0.2';
+  await eventually(async () => (await text('/')) === 'moved');
+  held[0]!.end('finished');
+  expect(await busy).toBe('finished');
+  await egress.close();
+  for (const server of [old, moved]) await new Promise((resolve) => server.close(resolve));
 });
 
 describe('names whose servers do not answer', () => {

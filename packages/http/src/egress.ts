@@ -43,6 +43,8 @@ export interface EgressOptions {
   /** Connections to one origin; default 64. */
   connections?: number;
   connectMs?: number;
+  /** Age from which a connection gets no further request, so that a name is looked up again; default a minute. */
+  maxAgeMs?: number;
   /** `dns.lookup`; replaced in tests of name servers that are hostile or do not answer. */
   resolve?: Resolve;
 }
@@ -108,6 +110,7 @@ export function createEgress({
   allowNetworks,
   connections = 64,
   connectMs = 10_000,
+  maxAgeMs = 60_000,
   resolve = systemResolve,
 }: EgressOptions): Egress {
   const isReachable = createAddressGuard(allowNetworks);
@@ -174,6 +177,7 @@ export function createEgress({
     factory: createPool,
     pipelining: 1,
     keepAliveTimeout: KEEP_ALIVE_MS,
+    clientTtl: maxAgeMs,
     connect(options, callback) {
       const refused = refusalOf(options);
       if (refused) return callback(refused, null);
