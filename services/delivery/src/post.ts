@@ -106,16 +106,25 @@ function keptHeaders(headers: Record<string, string | string[] | undefined>): Re
 export const basic = (username: string, password: string) =>
   `Basic ${Buffer.from(`${decoded(username)}:${decoded(password)}`).toString('base64')}`;
 
+/** For who starts the process. */
+const NODE_ADVICE = /; if the root CA is installed locally, .*/;
+
 /** Error text for the owner of the webhook, such as "connect ECONNREFUSED 127.0.0.1:4000". */
 export function reasonOf(error: unknown): string {
-  const { errors, message, code } = (error ?? {}) as {
+  const { errors, message, code, library, reason } = (error ?? {}) as {
     errors?: unknown[];
     message?: unknown;
     code?: unknown;
+    /** Of OpenSSL, whose messages have several lines. */
+    library?: unknown;
+    reason?: unknown;
   };
   // A name with several addresses: one error for each.
   if (Array.isArray(errors) && errors.length > 0) return reasonOf(errors[0]);
   // Of the HTTP client, as for a status 101.
   if (code === 'ERR_ASSERTION') return 'the answer does not fit the request';
-  return String(message || error).slice(0, 300);
+  if (library !== undefined) return `${code}: ${reason}`;
+  return String(message || error)
+    .replace(NODE_ADVICE, '')
+    .slice(0, 300);
 }
