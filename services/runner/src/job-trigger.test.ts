@@ -12,11 +12,12 @@ const job = (accepted_at: number, trigger: RunJob['trigger']): RunJob => ({
   ...{ accepted_at, trigger },
 });
 const manual = (accepted: number) => job(START + accepted, { kind: 'manual', payload: '1' });
-const tick = (due: number, accepted = due) =>
-  job(START + accepted, { kind: 'timer', prop: 'timer', due_at: START + due, interval_seconds: 60 });
+const tick = (due: number, accepted = due, prop = 'timer') =>
+  job(START + accepted, { kind: 'timer', prop, due_at: START + due, interval_seconds: 60 });
+const other = (due: number) => tick(due, due, 'other');
 
 /** Which of these jobs are skipped; each run takes 100 ms from `idleUntil` or the end of the previous run. */
-function skipped(jobs: RunJob[], { idleUntil = 0, concurrency = 1 } = {}): number[] {
+function skipped(jobs: RunJob[], { idleUntil = 0, concurrency = 1, runMs = 100 } = {}): number[] {
   const live = liveState('dc_1', undefined, NOW);
   const deployed = { emitter: { concurrency } } as Deployed;
   const indexes: number[] = [];
@@ -27,8 +28,8 @@ function skipped(jobs: RunJob[], { idleUntil = 0, concurrency = 1 } = {}): numbe
       continue;
     }
     startedAt = Math.max(startedAt, one.accepted_at);
-    noteRun(one, deployed, live, { startedAt, endedAt: startedAt + 100 });
-    startedAt += 100;
+    noteRun(one, deployed, live, { startedAt, endedAt: startedAt + runMs });
+    startedAt += runMs;
   }
   return indexes;
 }
@@ -45,6 +46,19 @@ test('ticks that fall due at the same moment are executed, also when accepted on
   expect(skipped([tick(0, 5), tick(0, 20)])).toEqual([]);
   expect(skipped([tick(0, 20), tick(5, 20)])).toEqual([]);
   expect(skipped([tick(0), tick(0), tick(50)])).toEqual([2]);
+});
+
+test('ticks of different timers that fall due less than a second apart are executed, one of each', () => {
+  const third = tick(0, 0, 'third');
+  expect(skipped([tick(0), other(3), third])).toEqual([]);
+  expect(skipped([other(3), tick(0), tick(50), other(50)])).toEqual([2, 3]);
+  expect(skipped([tick(0), other(50), other(90)])).toEqual([2]);
+  expect(skipped([manual(0), tick(50), other(60)])).toEqual([1, 2]);
+});
+
+test('two timers of one second do not run one after the other without end', () => {
+  const ticks = [-9000, -8000, -7000, -6000].flatMap((due) => [tick(due), other(due + 500)]);
+  expect(skipped(ticks, { idleUntil: -9000, runMs: 800 })).toEqual([2, 3, 6, 7]);
 });
 
 test('a run that waited when the tick fell due does not overtake it', () => {

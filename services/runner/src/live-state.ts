@@ -38,8 +38,8 @@ export interface LiveState {
 export interface BusyTime {
   since: number;
   until: number;
-  /** `due_at` of the last tick that was executed. */
-  tickDueAt: number;
+  /** The last ticks that were executed: when the first of them was due, and their timers. */
+  ticks: { dueAt: number; props: readonly string[] };
 }
 
 /** A change of `$service.db`. */
@@ -105,7 +105,7 @@ export function liveState(
     isWriting: false,
     known: createKnownRuns(now),
     stale: false,
-    busy: { since: 0, until: 0, tickDueAt: 0 },
+    busy: { since: 0, until: 0, ticks: { dueAt: 0, props: [] } },
   };
 }
 

@@ -111,7 +111,7 @@ export function skippedRun(run: RunContext, trigger: Trigger, reason: string, ts
 
 function nameOfRun(run: RunContext, trigger: Trigger): string {
   if (trigger.kind === 'event') return `run for the event ${trigger.event_id} of ${trigger.emitter_id}`;
-  if (trigger.kind === 'timer') return `tick of ${new Date(trigger.due_at).toISOString()}`;
+  if (trigger.kind === 'timer') return `tick of ${trigger.prop} at ${new Date(trigger.due_at).toISOString()}`;
   return `run accepted at ${new Date(run.accepted_at).toISOString()}`;
 }
 

@@ -91,8 +91,9 @@ export function createInterfaces({
     for (const row of await timerRows.list({ where: { source_id: source.id } })) {
       if (!wanted.has(row.prop)) await timerRows.remove(row.id);
     }
+    const now = clock.now();
     for (const [prop, value] of wanted) {
-      const row = timerRow(source, prop, value, clock.now());
+      const row = timerRow(source, prop, value, now);
       const old = await timerRows.getVersioned(row.id);
       if (old && sameSchedule(old.row, row) && (old.row.due_at === null) === (row.due_at === null)) continue;
       if (old) await timerRows.patch(row.id, row);
