@@ -1,4 +1,5 @@
 import { Cron } from 'croner';
+import { systemClock } from './clock.ts';
 import { invalidParameter } from './problem.ts';
 
 /** Ticks every n seconds after its start, or by a cron expression in a time zone. */
@@ -43,7 +44,10 @@ function parseCron(cron: unknown, timezone: unknown, refuse: (why: string) => Er
   }
   if (timezone !== undefined && typeof timezone !== 'string')
     throw refuse('has a timezone that is not a string.');
-  const schedule: Schedule = { kind: 'cron', cron: text, timezone: timezone ?? 'UTC' };
+  const [, , day = '', , weekday = ''] = text.split(/\s+/);
+  if (weekday.startsWith('+') && (/[LW]/i.test(day) || /[L#]/i.test(weekday)))
+    throw refuse('has a cron expression that combines + with L, W or #.');
+  const schedule: CronSchedule = { kind: 'cron', cron: text, timezone: timezone ?? 'UTC' };
   try {
     new Intl.DateTimeFormat('en', { timeZone: schedule.timezone });
   } catch {
@@ -51,7 +55,7 @@ function parseCron(cron: unknown, timezone: unknown, refuse: (why: string) => Er
   }
   let next: Date | null;
   try {
-    next = new Cron(text, { timezone: schedule.timezone, paused: true }).nextRun();
+    next = nextRun(schedule, systemClock.now());
   } catch (error) {
     throw refuse(`has an invalid cron expression: ${(error as Error).message}`);
   }
@@ -59,10 +63,43 @@ function parseCron(cron: unknown, timezone: unknown, refuse: (why: string) => Er
   return schedule;
 }
 
+type CronSchedule = Extract<Schedule, { kind: 'cron' }>;
+
+const weekdayOf = (...date: [year: number, month: number, day: number]) =>
+  new Date(Date.UTC(...date)).getUTCDay();
+
+/** The first year from `year` on of each of the 14 calendars: a date that is in none of them does not exist. */
+function yearOfEachCalendar(year: number): number[] {
+  const years = new Map<string, number>();
+  for (let next = year; years.size < 14; next++) {
+    const calendar = `${weekdayOf(next, 0, 1)} ${weekdayOf(next, 11, 31)}`;
+    if (!years.has(calendar)) years.set(calendar, next);
+  }
+  return [...years.values()];
+}
+
+/**
+ * The next tick of a cron; null if there is none. The library alone searches 400 years, which takes up to two seconds on
+ * the main thread.
+ */
+function nextRun({ cron, timezone }: CronSchedule, t: number): Date | null {
+  const from = new Date(t);
+  if (cron.startsWith('@')) return new Cron(cron, { timezone, paused: true }).nextRun(from);
+  const inYears = (years: number[], zone: { timezone: string } | { utcOffset: number }) =>
+    new Cron(`0 ${cron} ${years.join(',')}`, { ...zone, paused: true }).nextRun(from);
+  const year = from.getUTCFullYear();
+  // In the time zone it may still be the year before, or already the one after.
+  const soon = inYears([year - 1, year, year + 1], { timezone });
+  if (soon) return soon;
+  // A rare date, or times that the clocks skip: conversions to the time zone take long.
+  const later = inYears(yearOfEachCalendar(year + 2), { utcOffset: 0 });
+  return later && inYears([later.getUTCFullYear()], { timezone });
+}
+
 /** The first tick after `t`, epoch ms; for an interval: one interval later. */
 export function nextAfter(schedule: Schedule, t: number): number {
   if (schedule.kind === 'interval') return t + schedule.seconds * 1000;
-  const next = new Cron(schedule.cron, { timezone: schedule.timezone, paused: true }).nextRun(new Date(t));
+  const next = nextRun(schedule, t);
   // parseSchedule refuses crons that never tick; one that has ended since then is postponed by a year.
   return next?.getTime() ?? t + MAX_INTERVAL_SECONDS * 1000;
 }

@@ -53,6 +53,32 @@ describe('schedule', () => {
     );
   });
 
+  test.each([
+    '0 0 1-7 * +0L,1L,2L,3L,4L,5L,6L',
+    '0 0 L * +FRI',
+    '0 0 LW * +1',
+    '0 0 15W * +1',
+    '0 0 29 2 +1#5',
+  ])('the cron %s is refused: + with L, W or # takes long to search', (cron) => {
+    const message = 'configured_props.timer has a cron expression that combines + with L, W or #.';
+    expect(() => parse({ cron })).toThrow(message);
+  });
+
+  test.each([
+    ['0 0 29 2 *', '2096-03-01T00:00:00Z', '2104-02-29T00:00:00Z'],
+    ['0 0 29 2 +MON', '2026-11-29T00:00:00Z', '2044-02-29T00:00:00Z'],
+    ['0 0 29 2 +MON', '2072-03-01T00:00:00Z', '2112-02-29T00:00:00Z'],
+    ['0 0 1-7 JUL +MON', '2026-11-29T00:00:00Z', '2027-07-05T00:00:00Z'],
+    ['0 0 LW * *', '2026-12-31T23:59:00Z', '2027-01-29T00:00:00Z'],
+  ])('the cron %s comes due after %s on %s', (cron, from, next) => {
+    expect(nextAfter(parse({ cron }), at(from))).toBe(at(next));
+  });
+
+  test('a cron whose times the clocks always skip never comes due', () => {
+    const skipped = { cron: '15,45 2 * 3 SUNL', timezone: 'Europe/Berlin' };
+    expect(() => parse(skipped)).toThrow('never comes due');
+  });
+
   test('a cron follows its time zone over a change of its clocks', () => {
     const daily = parse({ cron: '30 9 * * *', timezone: 'Europe/Berlin' });
     expect(nextAfter(daily, at('2026-03-28T00:00:00Z'))).toBe(at('2026-03-28T08:30:00Z'));
