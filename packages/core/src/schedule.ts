@@ -57,11 +57,18 @@ function parseCron(cron: unknown, timezone: unknown, refuse: (why: string) => Er
   try {
     next = nextRun(schedule, systemClock.now());
   } catch (error) {
-    throw refuse(`has an invalid cron expression: ${(error as Error).message}`);
+    throw refuse(`has an invalid cron expression: ${reasonOf(error as Error)}`);
   }
   if (next === null) throw refuse('has a cron expression that never comes due.');
   return schedule;
 }
+
+/** The library counts months and days from 0. */
+const reasonOf = ({ message }: Error) =>
+  message
+    .replace('CronPattern: ', '')
+    .replace('nearestWeekdays', 'day')
+    .replace(/(?<=value for (?:month|day): )-?\d+/, (value) => String(Number(value) + 1));
 
 type CronSchedule = Extract<Schedule, { kind: 'cron' }>;
 

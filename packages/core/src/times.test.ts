@@ -74,6 +74,19 @@ describe('schedule', () => {
     expect(nextAfter(parse({ cron }), at(from))).toBe(at(next));
   });
 
+  test.each([
+    ['0 0 * 13 *', 'Invalid value for month: 13'],
+    ['0 0 * 0 *', 'Invalid value for month: 0'],
+    ['0 0 32 * *', 'Invalid value for day: 32'],
+    ['0 0 32W * *', 'Invalid value for day: 32'],
+    ['0 24 * * *', 'Invalid value for hour: 24'],
+    ['60 0 * * *', 'Invalid value for minute: 60'],
+    ['0 0 * * 8', 'Invalid value for dayOfWeek: 8'],
+  ])('the error of the cron %s has the value as it was given', (cron, why) => {
+    const message = `configured_props.timer has an invalid cron expression: ${why}`;
+    expect(() => parse({ cron })).toThrow(expect.objectContaining({ message }));
+  });
+
   test('a cron whose times the clocks always skip never comes due', () => {
     const skipped = { cron: '15,45 2 * 3 SUNL', timezone: 'Europe/Berlin' };
     expect(() => parse(skipped)).toThrow('never comes due');
