@@ -98,6 +98,24 @@ describe('schedule', () => {
     expect(nextAfter(daily, at('2026-03-28T09:00:00Z'))).toBe(at('2026-03-29T07:30:00Z'));
   });
 
+  test.each([
+    ['30 2 * * *', ['2027-03-28T01:00:00Z'], ['2027-10-31T00:30:00Z']],
+    [
+      '15,45 2 * * *',
+      [],
+      ['2027-10-31T00:15:00Z', '2027-10-31T00:45:00Z', '2027-10-31T01:15:00Z', '2027-10-31T01:45:00Z'],
+    ],
+  ])('the cron %s runs on the days when the clocks change at %j and %j', (cron, spring, autumn) => {
+    const schedule = parse({ cron, timezone: 'Europe/Berlin' });
+    const ticks = (from: string, to: string) => {
+      const list: number[] = [];
+      for (let t = nextAfter(schedule, at(from)); t < at(to); t = nextAfter(schedule, t)) list.push(t);
+      return list;
+    };
+    expect(ticks('2027-03-27T12:00:00Z', '2027-03-28T12:00:00Z')).toEqual(spring.map(at));
+    expect(ticks('2027-10-30T12:00:00Z', '2027-10-31T12:00:00Z')).toEqual(autumn.map(at));
+  });
+
   test('the next tick of a cron lies strictly later, on a full minute', () => {
     const times = fc.integer({ min: at('2024-01-01T00:00:00Z'), max: at('2034-01-01T00:00:00Z') });
     const minutely = parse({ cron: '* * * * *' });
