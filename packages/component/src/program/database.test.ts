@@ -38,6 +38,22 @@ describe('$service.db', () => {
     expect(said.sets).toEqual([]);
   });
 
+  test('a set of a value that is nested more than 256 levels deep throws and changes nothing', async () => {
+    await run((self) => {
+      const nested = (levels: number) => JSON.parse('['.repeat(levels) + ']'.repeat(levels));
+      self.db.set('deep', nested(256));
+      try {
+        self.db.set('deeper', nested(257));
+      } catch (error) {
+        self.$emit([(error as Error).name, (error as Error).message, self.db.get('deeper') === undefined]);
+      }
+      self.db.set('after', 1);
+    });
+    const message = '$service.db cannot keep the value of deeper: it is nested more than 256 levels deep.';
+    expect(payloads()).toEqual([['RangeError', message, true]]);
+    expect(said.sets.map(([key]) => key)).toEqual(['deep', 'after']);
+  });
+
   test('a map sent by the platform replaces the previous map', async () => {
     await run((self) => self.$emit([self.db.get('a'), self.db.get('b')]), { db: { a: '1' } });
     program.syncDb({ b: '2' });

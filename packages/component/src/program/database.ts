@@ -1,4 +1,5 @@
 import { LIMITS } from '@wellspring/contract/limits';
+import { isTooDeep, MAX_DEPTH } from '@wellspring/core/json-depth';
 import type { ChildIO } from './program-types.ts';
 
 /** `$service.db`: synchronous, values as JSON. */
@@ -27,6 +28,10 @@ export function createDatabase(io: ChildIO, entries: Map<string, string>): Child
       const json = JSON.stringify(value);
       if (json === undefined)
         throw new TypeError(`$service.db cannot keep the value of ${name}: JSON cannot hold it.`);
+      if (isTooDeep(json))
+        throw new RangeError(
+          `$service.db cannot keep the value of ${name}: it is nested more than ${MAX_DEPTH} levels deep.`,
+        );
       let bytes = size(name, json) - size(name, entries.get(name));
       for (const [other, text] of entries) bytes += size(other, text);
       if (bytes > LIMITS.db) {
