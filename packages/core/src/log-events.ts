@@ -11,6 +11,8 @@ export const LOG_EVENTS = {
     'The result of an attempt could not be stored; the delivery is attempted once more.',
   'delivery.attempted': 'One attempt of a delivery, with status and duration.',
   'delivery.health_failed': 'The outcome of an attempt could not be written into the row of its webhook.',
+  'delivery.brought_forward':
+    'Deliveries were planned before the clock was put back; they follow the new time.',
   'delivery.claim_failed': 'Due deliveries could not be read from the store.',
   'dispose.failed': 'A resource could not be released at the end.',
   'egress.destination': 'A sandbox connected to a destination, with its bytes.',

@@ -5,6 +5,7 @@ import type { Deps } from '@wellspring/runtime/deps';
 import type { Service } from '@wellspring/runtime/service';
 import { type Attempts, createAttempts } from './attempts.ts';
 import { createClaimLoop } from './claims.ts';
+import { clockSetBackWorker } from './clock-set-back.ts';
 import { createDelayedEvents } from './delayed.ts';
 import { createEmittedHandler } from './emitted.ts';
 import { createFanOut } from './fan-out.ts';
@@ -100,6 +101,7 @@ export function createDeliveryService(deps: DeliveryDeps & DeliveryOptions): Ser
         },
       },
       { name: 'claims', run: (signal) => claims.run(signal) },
+      clockSetBackWorker(deps, claims.wake),
       delayed.worker,
     ],
     async dispose() {
