@@ -231,6 +231,45 @@ test('a cache that an earlier version has written since is that of the channel u
   expect(Object.keys(added.caches)).not.toContain('c0');
 });
 
+test('ids survive a change of the strategy and back', () => {
+  let caches: Record<string, Cache> = {};
+  const run = (strategy: Strategy, ids: number[]) => {
+    const decision = dedupe(
+      strategy,
+      caches,
+      ids.map((id) => ({ id, name: '' })),
+    );
+    caches = decision.caches;
+    return ids.filter((_, i) => decision.verdicts[i] === 'keep');
+  };
+  for (const strategy of strategies) expect(run(strategy, [1, 2, 3])).toEqual([1, 2, 3]);
+  for (const strategy of strategies) expect(run(strategy, [1, 2, 3])).toEqual([]);
+  for (const strategy of [...strategies].reverse()) expect(run(strategy, [3, 4])).toEqual([4]);
+});
+
+test.each([
+  [32, 'known'],
+  [33, 'keep'],
+])(
+  'beside the ids of other strategies, greatest remembers one of up to 32 characters (%i: %s)',
+  (length, verdict) => {
+    const ids = Array.from({ length: MAX_UNIQUE_IDS }, (_, n) => String(n).padStart(length, '0'));
+    const names = Array.from({ length: MAX_CHANNELS }, (_, n) => `c${n}`);
+    let caches: Record<string, Cache> = {};
+    for (const strategy of ['greatest', 'last', 'unique'] as const)
+      for (const name of names)
+        caches = dedupe(
+          strategy,
+          caches,
+          ids.map((id) => ({ id, name })),
+        ).caches;
+    expect(JSON.stringify(caches).length).toBeLessThan(MAX_CHANNELS * 1300);
+    const { verdicts } = dedupe('greatest', caches, [{ id: ids[0]!, name: 'c0' }]);
+    expect(verdicts).toEqual([verdict]);
+    expect(dedupe('last', caches, [{ id: ids.at(-1)!, name: 'c0' }]).verdicts).toEqual(['known']);
+  },
+);
+
 test('the caches of all channels stay small with the longest ids', () => {
   const long = (n: number) => String(n).padStart(1024, '9');
   for (const strategy of strategies) {

@@ -53,6 +53,8 @@ export const MAX_UNIQUE_IDS = 100;
 
 /** 72 bits of a hash in base64: a new id is mistaken for one of a hundred others once in 10^19. */
 const MARK_LENGTH = 12;
+/** Of one channel: the ids of all strategies. One of the strategy in use always fits. */
+const MAX_CACHE_LENGTH = (MAX_UNIQUE_IDS + 1) * MARK_LENGTH + 32;
 /** UTF-8 has one form for all lone surrogates, which differ: an id may have been cut in the middle of an emoji. */
 const bytesOf = (id: string) => (id.isWellFormed() ? id : Buffer.from(id, 'utf16le'));
 const markOf = (id: string) => hash('sha256', bytesOf(id), 'base64').slice(0, MARK_LENGTH);
@@ -96,13 +98,14 @@ export function dedupe(
   for (const [name, members] of channels) {
     const cache = before.get(name) ?? {};
     const decided = (DECIDE[strategy] as Decide<Key>)(cache, members.keys);
+    const next = withOthers(decided.cache, cache);
     members.indexes.forEach((index, i) => {
       verdicts[index] = decided.keep[i] ? 'keep' : 'known';
     });
-    changed ||= !isEqual(cache, decided.cache);
+    changed ||= !isEqual(cache, next);
     // Moved to the end: most recently used.
     after.delete(name);
-    after.set(name, decided.cache);
+    after.set(name, next);
   }
   if (!changed) return { verdicts, caches };
   const kept = [...after].slice(-MAX_CHANNELS);
@@ -118,6 +121,24 @@ function byUse(caches: Readonly<Record<string, Cache>>): Map<string, Cache> {
   const newest = all.reduce((most, [, { used = 0 }]) => Math.max(most, used), 0);
   const useOf = ({ used }: Cache) => used ?? newest + 1;
   return new Map(all.sort(([, a], [, b]) => useOf(a) - useOf(b)));
+}
+
+/**
+ * Keeps the ids of other strategies, for a source that returns to one of them, within MAX_CACHE_LENGTH: an id of
+ * `greatest` and the marks of `unique` are both kept if that id is as short as numbers and times are.
+ */
+function withOthers(cache: Cache, before: Cache): Cache {
+  const all = { ...cache };
+  const { last = '', unique = '', greatest = '' } = cache;
+  let length = last.length + unique.length + greatest.length;
+  for (const field of ['last', 'unique', 'greatest'] as const) {
+    const ids = before[field];
+    if (all[field] !== undefined || ids === undefined) continue;
+    length += ids.length;
+    if (length > MAX_CACHE_LENGTH) break;
+    all[field] = ids;
+  }
+  return all;
 }
 
 const isEqual = (a: Cache, b: Cache) =>
