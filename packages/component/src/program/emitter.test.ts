@@ -76,9 +76,36 @@ describe('$emit', () => {
     [Number.NaN, null],
     [true, 'true'],
     [12345678901234567890n, '12345678901234567890'],
+    [new Date(5000), String(new Date(5000))],
+    [new URL('https://example.com/1'), 'https://example.com/1'],
+    ['[object Object]', '[object Object]'],
   ])('the id %p is kept as %p', async (given, kept) => {
     await run((self) => self.$emit(1, { id: given }));
     expect(said.emits[0]!.id).toBe(kept);
+  });
+
+  test.each([
+    ['an object', { key: 1 }],
+    ['an array of objects', [1, { key: 1 }]],
+    ['a promise', Promise.resolve(1)],
+    ['an object without a text form', Object.create(null)],
+    ['a function', () => 1],
+    ['a symbol', Symbol('s')],
+  ])('an id that is %s is a fault: all such ids would be equal for dedupe', async (_, id) => {
+    await run((self) => {
+      self.$emit(1, { id });
+      self.$emit(2, { id: 2 });
+    });
+    expect(payloads()).toEqual([2]);
+    expect(said.faults).toMatchObject([
+      { name: 'EmitError', message: 'The event was not emitted: its id is neither a text nor a number.' },
+    ]);
+  });
+
+  test('an id whose text changes is read once', async () => {
+    let reads = 0;
+    await run((self) => self.$emit(1, { id: { toString: () => `${++reads}` } }));
+    expect(said.emits[0]!.id).toBe('1');
   });
 
   test.each([

@@ -29,6 +29,7 @@ export function createEmit(io: ChildIO): (event?: unknown, metadata?: unknown) =
       const json = JSON.stringify(event);
       const payload = json ?? 'null';
       const name = given.name === undefined || given.name === null ? '' : String(given.name);
+      const id = readId(given.id);
       if (json === undefined && event !== undefined) {
         fault('The event was not emitted: JSON cannot hold it.');
       } else if (Buffer.byteLength(name) > LIMITS.eventName) {
@@ -37,15 +38,17 @@ export function createEmit(io: ChildIO): (event?: unknown, metadata?: unknown) =
         fault(`The event was not emitted: the channel ${name} is reserved.`);
       } else if (payload.length > LIMITS.emit || Buffer.byteLength(payload) > LIMITS.emit) {
         fault(`The event was not emitted: it has more than ${LIMITS.emit / 1024 / 1024} MB.`);
-      } else if (Buffer.byteLength(String(readId(given.id) ?? '')) > LIMITS.emitId) {
+      } else if (id === undefined) {
+        fault('The event was not emitted: its id is neither a text nor a number.');
+      } else if (Buffer.byteLength(String(id ?? '')) > LIMITS.emitId) {
         fault(`The event was not emitted: its id has more than ${LIMITS.emitId} bytes.`);
       } else if (isTooDeep(payload)) {
         fault(`The event was not emitted: it is nested more than ${MAX_DEPTH} levels deep.`);
       } else {
-        const { id, summary, ts, delivery_ts } = given;
+        const { summary, ts, delivery_ts } = given;
         io.emit({
           payload,
-          id: readId(id),
+          id,
           name,
           summary:
             summary === undefined || summary === null ? null : truncateUtf8(String(summary), SUMMARY_BYTES),
@@ -63,9 +66,18 @@ export function createEmit(io: ChildIO): (event?: unknown, metadata?: unknown) =
   return emit;
 }
 
-function readId(id: unknown): string | number | null {
+/** @returns undefined for a value whose text does not tell it from others, such as `[object Object]`; dedupe would drop events */
+function readId(id: unknown): string | number | null | undefined {
   if (id === undefined || id === null || Number.isNaN(id)) return null;
-  return typeof id === 'number' && Number.isFinite(id) ? id : String(id);
+  if (typeof id === 'number' && Number.isFinite(id)) return id;
+  if (typeof id === 'function' || typeof id === 'symbol') return undefined;
+  if (typeof id !== 'object') return String(id);
+  try {
+    const text = String(id);
+    return text.includes('[object ') ? undefined : text;
+  } catch {
+    return undefined;
+  }
 }
 
 /** Epoch ms of a number, a Date or a date text; null for anything else. */
