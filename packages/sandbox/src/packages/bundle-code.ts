@@ -109,11 +109,14 @@ function messagesOf(error: unknown): Message[] {
   return errors.toSorted((a, b) => Number(b.location !== null) - Number(a.location !== null));
 }
 
-/** The message of the parser, with its position. */
+/** The message of the parser, with its position, and with the module if it is an imported one. */
 function sentence(message: Message | undefined): string {
   if (!message) return 'The code cannot be compiled.';
   const { text, location } = message;
-  return location ? `${text} (line ${location.line}, column ${location.column + 1})` : text;
+  if (!location) return text;
+  const { file, line, column } = location;
+  const module = file === ENTRY ? '' : `${file.replace(/^module:(folder:\/\/\/)?/, '')}, `;
+  return `${text} (${module}line ${line}, column ${column + 1})`;
 }
 
 /** @returns a function that bundles code, or returns the reason for its refusal; it throws if the compiler fails */
