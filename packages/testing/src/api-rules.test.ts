@@ -160,6 +160,16 @@ test.each([
     "import ms from 'ms@2.1.3';\n\nms({});",
     'Error: val is not a non-empty string or a valid number. val={} (component.js:3:1)',
   ],
+  [
+    'for another error',
+    "throw new Error('no settings', { cause: new Error('status 401') });",
+    'Error: no settings (Error: status 401) (component.js:1:7)',
+  ],
+  [
+    'for several others',
+    "await Promise.any([Promise.reject(new Error('one')), Promise.reject(new TypeError('two'))]);",
+    'AggregateError: All promises were rejected (Error: one; TypeError: two)',
+  ],
 ])('code that fails %s when it is loaded is refused with the place', async (_how, lines, failure) => {
   const { status, json } = await api('POST', '/components', {
     component_code: `${lines}\nexport default { name: 'x', run() {} };`,

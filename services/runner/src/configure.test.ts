@@ -27,11 +27,13 @@ export default {
         if (page === 7) process.exit(0);
         if (page === 8) return [{ get label() { throw new Error('unreadable'); } }];
         if (page === 9) throw new Error('refused ' + this.secret + ' ' + this.app.$auth.token);
+        if (page === 10) throw new TypeError('fetch failed', { cause: new Error('no route for ' + this.secret) });
         return [this.mode + page + ' ' + typeof this.app.$auth.token];
       },
     },
   },
   additionalProps() {
+    if (this.mode === 'none') null.length;
     return { [this.mode]: { type: 'string', label: 'Dynamic' } };
   },
   run() {},
@@ -61,7 +63,7 @@ test('options and dynamic props come from the code; nothing is stored', async ()
     expect(await t.store.collection(collection as typeof events).count()).toBe(0);
 });
 
-test('what the code throws is a 400 with its message, secrets and credentials masked', async () => {
+test('what the code throws is a 400 with its message, cause and place, secrets and credentials masked', async () => {
   const credentials = seal.seal('{"token":"token of an account"}', 'apn_0000000001');
   const row = { user_id: OWNER, app: 'lists', name: '', credentials, created_at: 0, updated_at: 0 };
   await t.store.collection(accounts).insert({ id: 'apn_0000000001', owner_id: OWNER, ...row });
@@ -70,7 +72,13 @@ test('what the code throws is a 400 with its message, secrets and credentials ma
   await expect(configure(item(9), values)).rejects.toMatchObject({
     status: 400,
     code: 'configuration_failed',
-    message: 'The options of item failed: refused ******** ********',
+    message: 'The options of item failed: refused ******** ******** (component.js:17:31)',
+  });
+  await expect(configure(item(10), values)).rejects.toMatchObject({
+    message: 'The options of item failed: fetch failed (Error: no route for ********) (component.js:18:32)',
+  });
+  await expect(configure({ kind: 'props' }, { mode: 'none' })).rejects.toMatchObject({
+    message: "additionalProps failed: Cannot read properties of null (reading 'length') (component.js:24:36)",
   });
   const other = await configure(item(), values, 'u_0000000002');
   expect(other.options?.options[0]?.value).toBe('rich0 undefined');

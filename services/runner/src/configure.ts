@@ -8,7 +8,8 @@ import type { Deps } from '@wellspring/runtime/deps';
 import { secretTexts } from '@wellspring/runtime/secret-values';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
 import { type Executor, noEffects, type Task } from '@wellspring/sandbox/port';
-import { createMask } from './mask-secrets.ts';
+import { describeFailure } from './describe-failure.ts';
+import { createMask, maskError } from './mask-secrets.ts';
 import type { OwnerNetworks } from './owner-networks.ts';
 import { readBundle } from './read-bundle.ts';
 import type { OpenRunRoom } from './run-room.ts';
@@ -97,9 +98,9 @@ export function configureWorker(deps: ConfigureDeps): BackgroundWorker {
           meter.countTime(owner_id, result.cpuMs);
           room.charge({ result });
           if (!result.ok) {
-            const mask = createMask(secretsOf(task.instance!));
+            const error = maskError(result.error, createMask(secretsOf(task.instance!)));
             const what = asked.kind === 'props' ? 'additionalProps' : `The options of ${asked.prop}`;
-            throw configurationFailed(`${what} failed: ${mask(result.error.message || result.error.name)}`);
+            throw configurationFailed(`${what} failed: ${describeFailure(error)}`);
           }
           const { options, props } = result;
           return { ...(options ? { options } : {}), ...(props ? { props } : {}) };

@@ -15,9 +15,9 @@ import { readMessage } from '@wellspring/queue/read-message';
 import type { Deps } from '@wellspring/runtime/deps';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
 import type { Catalog } from './catalog.ts';
+import { describeFailure } from './describe-failure.ts';
 import { type OpenDeployment, openDeployment } from './open-deployment.ts';
 import type { OwnerCosts } from './owner-costs.ts';
-import { sentenceOf } from './records.ts';
 import type { RunPermits } from './run-permits.ts';
 import type { RunSlots } from './run-slots.ts';
 import { createSourceState, type SourceStateDeps } from './source-state.ts';
@@ -178,7 +178,9 @@ export function runsWorkers(
               // The source may have been deleted meanwhile.
               if (!(await catalog.exists(source_id))) throw notFound('source', source_id);
               const thrown = await used.state.hook(hook, deployed, until);
-              return thrown ? { ok: false, name: thrown.name, message: sentenceOf(thrown) } : { ok: true };
+              return thrown
+                ? { ok: false, name: thrown.name, message: describeFailure(thrown) }
+                : { ok: true };
             });
           },
           signal,

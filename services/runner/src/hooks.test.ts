@@ -94,9 +94,13 @@ describe('a hook', () => {
     expect(await t.lines(id)).toEqual(['waiting']);
   });
 
-  test('that throws returns the error and stores a record that names the hook', async () => {
+  test('that throws returns the error with its place and stores a record that names the hook', async () => {
     const id = await t.deploy(hooked());
-    expect(await t.hook(id, 'deactivate')).toEqual({ ok: false, name: 'TypeError', message: 'cannot leave' });
+    expect(await t.hook(id, 'deactivate')).toEqual({
+      ok: false,
+      name: 'TypeError',
+      message: 'cannot leave (component.js:12:26)',
+    });
     expect(await t.events(id, '$errors')).toMatchObject([
       {
         original_event: null,

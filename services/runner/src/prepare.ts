@@ -8,6 +8,7 @@ import { untilAborted } from '@wellspring/core/until-aborted';
 import type { BackgroundWorker } from '@wellspring/runtime/service';
 import { noEffects, type Packager } from '@wellspring/sandbox/port';
 import { type ConfigureDeps, holdUnsaved } from './configure.ts';
+import { describeFailure, placeOf } from './describe-failure.ts';
 import type { OwnerCosts } from './owner-costs.ts';
 
 export interface PrepareDeps
@@ -23,15 +24,12 @@ const DEFINE_TIMEOUT_MS = 60_000;
 /** Definitions read at a time, shared fairly between owners. */
 const MAX_DEFINITIONS = 16;
 
-/** A frame of the author's own code in a stack, such as `/app/component.js:3:9`. */
-const OWN_FRAME = /\/app\/(?!node_modules\/)([^\s():]+:\d+:\d+)/;
-
-/** Message for the author; with the place, if the code itself failed while it was loaded. */
-function describeFailure({ name, message, stack }: ThrownError): string {
-  const place = OWN_FRAME.exec(stack)?.[1];
-  if (place !== undefined)
-    return `The code failed when it was loaded: ${name}: ${message || 'no message'} (${place})`;
-  return message || `The code failed with ${name}.`;
+/** Message for the author; one with a place or cause is of the code itself. */
+function describeLoadFailure(error: ThrownError): string {
+  const { name, message, cause } = error;
+  if (cause === undefined && placeOf(error) === undefined) return message || `The code failed with ${name}.`;
+  const full = `${name}: ${message || 'no message'}`;
+  return `The code failed when it was loaded: ${describeFailure({ ...error, message: full })}`;
 }
 
 /** Serves `runner.prepare`: compiles code, resolves its packages, reads its definition in the sandbox. */
@@ -59,7 +57,7 @@ export function prepareWorker({
     if (!result.ok) {
       if (result.reason === 'timeout')
         throw invalidComponent(`The code was not loaded within ${DEFINE_TIMEOUT_MS / 1000} s.`);
-      throw invalidComponent(describeFailure(result.error));
+      throw invalidComponent(describeLoadFailure(result.error));
     }
     if (!result.definition) throw new Error('The sandbox returned no definition');
     return { bundle_id: id, bundle, definition: result.definition };

@@ -51,10 +51,6 @@ const cut = (text: string) => truncateUtf8(text, LIMITS.logLine);
 
 const causeOf = ({ cause }: ThrownError) => (cause === undefined ? {} : { cause: cut(cause) });
 
-/** The message of an error, with the first line of its cause: "fetch failed (Error: connect ECONNREFUSED …)". */
-export const sentenceOf = ({ message, cause }: ThrownError): string =>
-  cause === undefined ? message : `${message} (${cause.split('\n', 1)[0]})`;
-
 export const logRecord = (run: RunContext, line: LogLine): LogRecord => ({
   ts: line.ts,
   k: 'log',

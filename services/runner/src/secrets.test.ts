@@ -108,6 +108,6 @@ test('secrets are masked in the error of a hook', async () => {
   const id = await t.deploy(CODE, {}, { token: SECRET, plain: PLAIN });
   expect(await t.hook(id, 'activate')).toMatchObject({
     ok: false,
-    message: `hook saw ******** ${PLAIN} (Error: also ********)`,
+    message: `hook saw ******** ${PLAIN} (Error: also ********) (component.js:17:31)`,
   });
 });
