@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module';
 import net from 'node:net';
-import { pathToFileURL } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { createProgram, installGlobals } from '@wellspring/component/program/program';
 import type { Instance, LogLine } from '@wellspring/component/program/program-types';
 import { contentOf, createFrameReader } from '../frame-reader.ts';
@@ -15,6 +15,7 @@ import {
 } from '../protocol.ts';
 import { captureConsole, MAX_LINE_CHARS } from './capture-console.ts';
 import { createFrameWriter } from './frame-writer.ts';
+import { removesOwnFrames } from './own-frames.ts';
 import { preload } from './preload.ts';
 
 /**
@@ -32,7 +33,11 @@ const exit = process.exit.bind(process);
 
 const { send, sendJson, flush, turnEnd } = createFrameWriter(FRAMES_FD, () => exit(0));
 
-const log = (line: LogLine) => sendJson(FRAME.log, { ...line, msg: line.msg.slice(0, MAX_LINE_CHARS) });
+const withoutOwnFrames = removesOwnFrames(fileURLToPath(new URL('.', import.meta.url)));
+
+// Frames are removed before the line is cut: a shorter line counts as whole.
+const log = (line: LogLine) =>
+  sendJson(FRAME.log, { ...line, msg: withoutOwnFrames(line.msg).slice(0, MAX_LINE_CHARS) });
 
 const program = createProgram({
   emit({ payload, id, name, summary, ts, at, delivery_ts, sse }) {
@@ -85,13 +90,10 @@ function restrictProcess(): void {
   }
 }
 
-/** Stack frames of the platform, which do not help the author. */
-const OWN_FRAME = /\n\s+at [^\n]*(?:child\.mjs|node:internal\/process)[^\n]*/g;
-
 /** Replaces paths in the stack with the path that the author knows. */
 const describeError = (error: unknown) =>
   program.toThrown(error, (text) => {
-    const stack = text.replace(OWN_FRAME, '');
+    const stack = withoutOwnFrames(text);
     return directory === '' ? stack : stack.replaceAll(directory, '/app');
   });
 
