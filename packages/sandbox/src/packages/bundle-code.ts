@@ -11,6 +11,8 @@ export interface Compiled {
   packages: Record<string, { name: string; version: string }>;
 }
 
+/** Name of the plugin in its messages. */
+const RESOLVER = 'component';
 /** File name of the code in messages and stacks. */
 const ENTRY = 'component.js';
 const TYPES_SHIM = `const identity = (definition) => definition;
@@ -26,7 +28,7 @@ function resolver(
   loader: Loader,
 ): Plugin {
   return {
-    name: 'component',
+    name: RESOLVER,
     setup({ onResolve, onLoad }) {
       onResolve({ filter: /.*/ }, ({ path, importer, kind }) => {
         if (kind === 'entry-point') return undefined;
@@ -138,7 +140,10 @@ export function createBundleCode(build: Build) {
     try {
       return await bundle(code, 'js');
     } catch (error) {
-      const [js] = messagesOf(error);
+      const messages = messagesOf(error);
+      const [js] = messages;
+      // The code is JavaScript. As TypeScript, it would lose the imports that nothing uses, as if they named types.
+      if (messages.every(({ pluginName }) => pluginName === RESOLVER)) return { refused: sentence(js) };
       // Code that is neither JavaScript nor TypeScript: the message with the later position is more useful.
       const asTypeScript = await bundle(code, 'ts').catch(messagesOf);
       if (!Array.isArray(asTypeScript)) return asTypeScript;

@@ -110,24 +110,6 @@ describe.each(STRONGEST_JAILS)('compilation in jail %s', (name) => {
       }
     });
 
-    test.each([
-      ['https://example.com/a', 'https://example.com/a/lib.mjs'],
-      ['folder:///a', 'a/lib.mjs'],
-    ])(
-      'of a module of %s that does not parse are refused with its name and the position',
-      async (base, named) => {
-        const code = `import { value } from './lib.mjs'; export default { name: 'x', value }`;
-        const of = (text: string) =>
-          refusal(code, { url: `${base}/source.mjs`, modules: { [`${base}/lib.mjs`]: text } });
-        expect(await of('\nexport const value = ;')).toBe(
-          `400 invalid_component: Unexpected ";" (${named}, line 2, column 22)`,
-        );
-        expect(await of(`import gone from './gone.mjs';\nexport const value = gone;`)).toBe(
-          `400 invalid_component: ./gone.mjs cannot be imported: there is no such module. (${named}, line 1, column 18)`,
-        );
-      },
-    );
-
     test('that are relative resolve only to modules of the origin', async () => {
       const modules = {
         'https://example.com/a/lib.mjs': `import data from './data.json'; export const value = data.value + 1;`,
