@@ -21,6 +21,28 @@ test.each([
   });
 });
 
+const NOT_BUILT = '(scripts of packages do not run, so packages that need a build script cannot be used)';
+
+test('a native addon that was not built is explained when the code is loaded', async () => {
+  const code = `import { createRequire } from 'node:module';
+    const addon = createRequire(import.meta.url)('./build/Release/canvas.node');
+    export default { name: 'x', run() {} };`;
+  await expect(t.prepare(code)).rejects.toMatchObject({
+    message: expect.stringMatching(
+      /^The code failed .*canvas\.node'.* \(component\.js:2:\d+\) \(scripts of/s,
+    ),
+  });
+});
+
+test.each([
+  "Cannot find module '../build/Release/canvas.node'\nRequire stack:\n- /app/node_modules/canvas/lib/bindings.js",
+  'Could not locate the bindings file. Tried:\n → /app/node_modules/a/build/a.node',
+  '/app/node_modules/a/a.node: invalid ELF header',
+  'No native build was found for platform=linux arch=x64 runtime=node abi=137',
+])('a missing native addon is explained: %j', (message) => {
+  expect(describeFailure({ name: 'Error', message, stack: '' })).toBe(`${message} ${NOT_BUILT}`);
+});
+
 test.each([
   ['without a stack', { stack: '' }, 'no'],
   ['without a message', { message: '', stack: '' }, 'TypeError'],

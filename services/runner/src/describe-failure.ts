@@ -19,9 +19,18 @@ function causesOf(cause: string): string {
   return heads.map((line) => line.trim().replace(END, '')).join('; ');
 }
 
+/** Messages of Node.js, `bindings` and `node-gyp-build` about a native addon that is missing or of another platform. */
+const NO_ADDON =
+  /Cannot find module '[^'\n]*\.node'|Could not locate the bindings file|invalid ELF header|No native build was found/;
+const NOT_BUILT = 'scripts of packages do not run, so packages that need a build script cannot be used';
+
 /** Message for the author, with the cause and the place: "fetch failed (Error: connect ECONNREFUSED …) (component.js:3:9)". */
 export function describeFailure(error: ThrownError): string {
   const { name, message, cause } = error;
-  const notes = [cause === undefined ? undefined : causesOf(cause), placeOf(error)];
+  const notes = [
+    cause === undefined ? undefined : causesOf(cause),
+    placeOf(error),
+    NO_ADDON.test(message) ? NOT_BUILT : undefined,
+  ];
   return [message || name, ...notes.filter((note) => note).map((note) => `(${note})`)].join(' ');
 }

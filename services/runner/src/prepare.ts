@@ -27,7 +27,8 @@ const MAX_DEFINITIONS = 16;
 /** Message for the author; one with a place or cause is of the code itself. */
 function describeLoadFailure(error: ThrownError): string {
   const { name, message, cause } = error;
-  if (cause === undefined && placeOf(error) === undefined) return message || `The code failed with ${name}.`;
+  if (cause === undefined && placeOf(error) === undefined)
+    return describeFailure({ ...error, message: message || `The code failed with ${name}.` });
   const full = `${name}: ${message || 'no message'}`;
   return `The code failed when it was loaded: ${describeFailure({ ...error, message: full })}`;
 }
