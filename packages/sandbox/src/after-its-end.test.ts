@@ -30,6 +30,26 @@ describe.each(TIERS)('code in tier %s', (tier) => {
     expect(values(await sandbox.runModule(code, { process }))).toEqual([1]);
   });
 
+  test.each([
+    ['rejects a promise', "throw new Error('late')"],
+    ['throws in a timer', "setTimeout(() => { throw new Error('late') })"],
+  ])('that %s after the end of its run does not make the next run fail', async (what, fault) => {
+    const process = `late ${what}/1`;
+    const code = `let open; const gate = new Promise((resolve) => { open = resolve }); export default { name: 'x',
+      async run(event) {
+        if (event.first) { gate.then(() => { ${fault} }); return }
+        open();
+        for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setTimeout(resolve, 1));
+        this.$emit('second');
+      } }`;
+    const first = await sandbox.runModule(code, { process, event: { first: true } });
+    expect([first.ok, first.faults]).toEqual([true, []]);
+    const second = await sandbox.runModule(code, { process });
+    expect([second.ok, second.faults, values(second)]).toEqual([true, [], ['second']]);
+    const msg = expect.stringMatching(/^An earlier run failed after its end: Error: late\n/);
+    expect(second.logs).toMatchObject([{ level: 'error', msg }]);
+  });
+
   test('that allocates endless memory after its run is killed', async () => {
     const process = 'hoard/1';
     const code = `const kept = []; let n = 0; export default { name: 'x', run(event) {

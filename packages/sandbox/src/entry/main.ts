@@ -1,8 +1,10 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { createRequire } from 'node:module';
 import net from 'node:net';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { createProgram, installGlobals } from '@wellspring/component/program/program';
 import type { Instance, LogLine } from '@wellspring/component/program/program-types';
+import { systemClock } from '@wellspring/core/clock';
 import { contentOf, createFrameReader } from '../frame-reader.ts';
 import {
   CA_VARIABLE,
@@ -147,8 +149,13 @@ async function execute({ load: code, instance, db, call }: CallFrame): Promise<E
   }
 }
 
+/** Number of the call in which an asynchronous operation began. */
+const origin = new AsyncLocalStorage<number>();
+let callNumber = 0;
+
 async function answer(call: CallFrame): Promise<void> {
-  const end = await execute(call);
+  callNumber += 1;
+  const end = await origin.run(callNumber, execute, call);
   // Rejections that the code does not handle belong to this call.
   await turnEnd(waiting.length + 1);
   sendJson(FRAME.end, end);
@@ -178,11 +185,18 @@ function readCalls(chunk: Buffer): void {
   void answerAll();
 }
 
-// Uncaught errors of the code's promises and timers are reported; the process is not used for further calls.
-const reportUncaught = (error: unknown) => {
-  sendJson(FRAME.fault, describeError(error));
+/** Uncaught errors of the code's promises and timers are reported; the process is not used for further calls. */
+function reportUncaught(error: unknown): void {
+  const thrown = describeError(error);
+  const began = origin.getStore() ?? callNumber;
+  if (began === callNumber) sendJson(FRAME.fault, thrown);
+  else {
+    const what = thrown.stack || `${thrown.name}: ${thrown.message}`;
+    // The present call is not at fault.
+    log({ ts: systemClock.now(), level: 'error', msg: `An earlier run failed after its end: ${what}` });
+  }
   sendJson(FRAME.spoiled, {});
-};
+}
 process.on('unhandledRejection', reportUncaught);
 process.on('uncaughtException', reportUncaught);
 // The code may send frames in the turn in which it ends the process.
