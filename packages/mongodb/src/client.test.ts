@@ -2,6 +2,7 @@ import { createServer, type Socket } from 'node:net';
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import { silentLog } from '@wellspring/core/log';
 import type { Metrics } from '@wellspring/core/metrics';
+import { StartRefused } from '@wellspring/core/start-refused';
 import { Unavailable } from '@wellspring/core/unavailable';
 import { eventually } from '@wellspring/testing/eventually';
 import { closeAfterEach, forSuite } from '@wellspring/testing/lifetimes';
@@ -85,8 +86,10 @@ describe('start fails without retry for', () => {
     await server.close();
   });
 
-  test('a malformed URL', async () => {
-    await expect(openMongo({ url: 'mongodb://', log: silentLog })).rejects.toThrow(/Invalid MongoDB URL/);
+  test.each(['mongodb://', 'mongodb://host/name?unknown=1'])('the malformed URL %s', async (url) => {
+    const invalid = openMongo({ url, log: silentLog });
+    await expect(invalid).rejects.toThrow(/Invalid MongoDB URL/);
+    await expect(invalid).rejects.toThrow(StartRefused);
   });
 });
 

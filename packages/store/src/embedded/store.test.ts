@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { expect, test } from '@jest/globals';
+import { StartRefused } from '@wellspring/core/start-refused';
 import { openDatabase } from '@wellspring/sqlite/database';
 import { currentRevision } from '../collections/revisions.ts';
 import { collectionConformance } from '../conformance.ts';
@@ -120,6 +121,7 @@ test('a database of a later version is refused', async () => {
   const { db, close } = await openEmbedded();
   db.exec("UPDATE meta SET value = '99' WHERE name = 'layout'");
   expect(() => createEmbeddedStore(db)).toThrow(/layout 99.*newer version/);
+  expect(() => createEmbeddedStore(db)).toThrow(StartRefused);
   await close();
 });
 
@@ -127,6 +129,7 @@ test('a database that is too old is refused, and not marked as newer', async () 
   const { db, close } = await openEmbedded();
   db.exec("UPDATE meta SET value = '2' WHERE name = 'layout'");
   expect(() => createEmbeddedStore(db)).toThrow(/layout 2.*reads layout 3/);
+  expect(() => createEmbeddedStore(db)).toThrow(StartRefused);
   expect(db.statement("SELECT value FROM meta WHERE name = 'layout'").get()).toEqual({ value: '2' });
   await close();
 });
