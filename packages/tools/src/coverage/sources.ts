@@ -41,7 +41,7 @@ export const SOURCES: Section = {
     {
       rule: 'A failed hook is a record on `$errors` that names it; hooks hold up no runs, and runs see their sets',
       shownBy: in_.hooks(
-        'a hook › that throws returns the error and stores a record that names the hook',
+        'a hook › that throws returns the error with its place and stores a record that names the hook',
         'a hook › blocks no run, and runs see its sets at once',
       ),
     },
