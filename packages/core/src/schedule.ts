@@ -86,8 +86,8 @@ function yearOfEachCalendar(year: number): number[] {
 }
 
 /**
- * The next tick of a cron; null if there is none. The library alone searches 400 years, which takes up to two seconds on
- * the main thread.
+ * The next tick of a cron; null if there is none. Limits the years that the library searches: a search of all its 400
+ * years blocks the main thread for up to two seconds.
  */
 function nextRun({ cron, timezone }: CronSchedule, t: number): Date | null {
   const from = new Date(t);

@@ -14,7 +14,7 @@ export const given = <T, F>(parse: (text: string) => T, fallback: F) => {
 /** A name or an address, as a URL may contain it. */
 export const host = (fallback: string) =>
   given((value) => {
-    // With a port, a path or a user it is no URL any more, or not that of the host.
+    // A value with a port makes this URL invalid; one with a path or a user does not.
     if (!URL.canParse(`http://${urlHost(value)}:1`) || /[/?#@]/.test(value))
       throw new Error('has to be a host name or an address');
     return value;
@@ -57,7 +57,7 @@ export const networks = <F>(fallback: F) => {
 };
 
 /** One URL per host of `mongodb://user:password@one,two,three/database?…` or of several nodes of RabbitMQ. */
-function withOneHost(value: string): [string, ...string[]] {
+function urlsByHost(value: string): [string, ...string[]] {
   const [, before, first = '', others, after] =
     /^((?:mongodb|amqps?):\/\/(?:[^@/?]*@)?)([^,@/?]+)((?:,[^,@/?]+)+)(.*)$/s.exec(value) ?? [];
   if (others === undefined) return [value];
@@ -72,7 +72,7 @@ function withOneHost(value: string): [string, ...string[]] {
 
 const url = (protocols: readonly string[]) =>
   given((value) => {
-    for (const one of withOneHost(value)) {
+    for (const one of urlsByHost(value)) {
       const { protocol, hostname } = URL.canParse(one) ? new URL(one) : { protocol: '', hostname: '' };
       if (!protocols.includes(protocol))
         throw new Error(`has to be a valid URL that starts with ${protocols[0]}//`);
@@ -84,7 +84,7 @@ const url = (protocols: readonly string[]) =>
 
 export const amqpUrl = given((value) => {
   const checked = url(['amqp:', 'amqps:'])(value);
-  const heartbeat = new URL(withOneHost(value)[0]).searchParams.get('heartbeat') ?? '0';
+  const heartbeat = new URL(urlsByHost(value)[0]).searchParams.get('heartbeat') ?? '0';
   if (!/^\d{1,5}$/.test(heartbeat) || Number(heartbeat) > 65_535)
     throw new Error('has a heartbeat that is not a number of seconds up to 65535');
   return checked;
@@ -104,7 +104,7 @@ function decodable(value: string): string {
 /** The name of the database is not shown: it may be a part of a password that is not encoded. */
 export const mongodbUrl = given((value) => {
   const checked = url(['mongodb:', 'mongodb+srv:'])(value);
-  const name = decodeURIComponent(new URL(withOneHost(value)[0]).pathname.slice(1));
+  const name = decodeURIComponent(new URL(urlsByHost(value)[0]).pathname.slice(1));
   if (/[/\\. "$*<>:|?]/.test(name)) {
     throw new Error(
       'names a database that MongoDB does not allow (special characters of a password have to be percent-encoded)',
